@@ -1,0 +1,1 @@
+"""Values that every other part of the builder speaks in. Standard library only."""

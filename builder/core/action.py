@@ -1,0 +1,92 @@
+"""Actions: one command with declared inputs and outputs, as analysis makes and execution runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+
+@dataclass(frozen=True, order=True)
+class Artifact:
+    """A file that actions read or write.
+
+    `exec_path` is where an action sees it, relative to the folder that it runs in:
+    `<repository name>/<package>/<file>`, whichever workspace is the main one, so that an action
+    has the same key from every workspace. `source` is the file on disk for a source file, and
+    None for what an action makes.
+    """
+
+    exec_path: str
+    source: Path | None = None
+
+    def __post_init__(self) -> None:
+        path = PurePosixPath(self.exec_path)
+        if path.is_absolute() or ".." in path.parts or str(path) != self.exec_path:
+            raise ValueError(f"an artifact's path must be relative and normal, not {self.exec_path!r}")
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A tool that actions run and do not declare file by file.
+
+    `command` starts it on this machine; `identity` says what it is on any machine (name, version,
+    target), and is all of it that enters a key.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    identity: str
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What an action needs of the machine: processors, and memory in MiB."""
+
+    cpus: int = 1
+    memory_mib: int = 512
+
+
+@dataclass(frozen=True)
+class Action:
+    """One step of a build.
+
+    `argv` follows the toolchain's command. `environment` is all that the process gets besides
+    the fixed variables that every action has. `inputs` and `outputs` are in the order given,
+    each once. `owner` is the label of the target that asked for it, for messages only: it is in
+    no key.
+    """
+
+    mnemonic: str
+    toolchain: str
+    argv: tuple[str, ...]
+    inputs: tuple[Artifact, ...]
+    outputs: tuple[Artifact, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    resources: Resources = Resources()
+    owner: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.outputs:
+            raise ValueError(f"{self.mnemonic} of {self.owner} declares no output")
+        for output in self.outputs:
+            if output.source is not None:
+                raise ValueError(f"{self.mnemonic} of {self.owner} would overwrite source {output.exec_path}")
+        for name, group in (("inputs", self.inputs), ("outputs", self.outputs)):
+            paths = [a.exec_path for a in group]
+            if len(set(paths)) != len(paths):
+                raise ValueError(f"{self.mnemonic} of {self.owner} repeats {name}")
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """How a built target is run or tested: a command over files laid out as in an action.
+
+    `argv` follows the toolchain's command ("" for none: argv[0] is a runfile). `runfiles` are
+    the files that it sees, at their exec_paths.
+    """
+
+    argv: tuple[str, ...]
+    runfiles: tuple[Artifact, ...]
+    toolchain: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)

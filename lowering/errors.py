@@ -1,0 +1,47 @@
+"""The engine's errors: what cannot be lowered, at which node, from which line, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch.fx
+
+
+class LoweringError(Exception):
+    """A program that cannot be lowered as asked. The message is complete: it is shown as it is.
+
+    `remedies` are numbered ways out, best first. `node` adds the node's name, its operator and
+    the line of the model's source that made it.
+    """
+
+    def __init__(self, message: str, *, node: torch.fx.Node | None = None, remedies: Sequence[str] = ()):
+        self.node = node
+        self.remedies = tuple(remedies)
+        lines = [message]
+        if node is not None:
+            lines.append(f"  node: {node.name} = {node.target}")
+            source = source_line(node)
+            if source:
+                lines.append(f"  from: {source}")
+        lines.extend(f"  {number}. {remedy}" for number, remedy in enumerate(self.remedies, 1))
+        super().__init__("\n".join(lines))
+
+
+class InvalidFileError(Exception):
+    """A file that is not what it should be: one line that names the file's kind and the defect."""
+
+
+def source_line(node: torch.fx.Node) -> str | None:
+    """`file:line: code` of the model's source that made `node`, or None where export kept none."""
+    trace = node.meta.get("stack_trace")
+    if not trace:
+        return None
+    # Frames are printed as in a Python traceback: a 'File "x", line n, in f' line, then the code.
+    lines = [line.strip() for line in trace.strip().splitlines()]
+    for index in range(len(lines) - 1, -1, -1):
+        if lines[index].startswith('File "'):
+            file, _, rest = lines[index][len('File "') :].partition('", line ')
+            number = rest.partition(",")[0]
+            code = lines[index + 1] if index + 1 < len(lines) else ""
+            return f"{file}:{number}: {code}".rstrip(": ")
+    return None

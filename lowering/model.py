@@ -1,0 +1,52 @@
+"""What a model is to the engine: a module, its entry points, and their inputs.
+
+Inputs and dynamic shapes belong to the model; how to lower it belongs to the recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Method:
+    """One entry point of a model.
+
+    `example_inputs` and `example_kwargs` are what the method is traced with. `dynamic_shapes`
+    is as torch.export.export takes it; every dynamic dimension needs a bound. `function` names
+    the module's Python method, and defaults to the entry point's own name where the module has
+    such a method, else to `forward`.
+    """
+
+    example_inputs: tuple[Any, ...]
+    example_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    dynamic_shapes: Any = None
+    function: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.example_inputs, tuple):
+            raise TypeError(f"example_inputs must be a tuple, not {type(self.example_inputs).__name__}")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A module with named entry points, and constants that the device can ask for by name.
+
+    `constant_methods` maps a name to a float, bool, int, str, dtype or tensor (or a pytree of
+    those), each emitted as a method without inputs.
+    """
+
+    module: torch.nn.Module
+    methods: Mapping[str, Method]
+    constant_methods: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.methods:
+            raise ValueError("a Model needs at least one method")
+        clash = set(self.methods) & set(self.constant_methods)
+        if clash:
+            raise ValueError(f"both a method and a constant method: {', '.join(sorted(clash))}")
