@@ -34,19 +34,11 @@ class Method:
 
 @dataclass(frozen=True)
 class Model:
-    """A module with named entry points, and constants that the device can ask for by name.
-
-    `constant_methods` maps a name to a float, bool, int, str, dtype or tensor (or a pytree of
-    those), each emitted as a method without inputs.
-    """
+    """A module and its named entry points."""
 
     module: torch.nn.Module
     methods: Mapping[str, Method]
-    constant_methods: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.methods:
             raise ValueError("a Model needs at least one method")
-        clash = set(self.methods) & set(self.constant_methods)
-        if clash:
-            raise ValueError(f"both a method and a constant method: {', '.join(sorted(clash))}")

@@ -30,13 +30,16 @@ class Artifact:
 class Toolchain:
     """A tool that actions run and do not declare file by file.
 
-    `command` starts it on this machine; `identity` says what it is on any machine (name, version,
-    target), and is all of it that enters a key.
+    `command` starts it on this machine (empty: it is only trees of files); `identity` says what
+    it is on any machine (name, version, target), and is all of it that enters a key. `trees`
+    are folders of this machine that actions see at `.toolchain/<tree name>/` below the folder
+    that they run in, so that no argv holds a path of this machine.
     """
 
     name: str
     command: tuple[str, ...]
     identity: str
+    trees: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class Resources:
 class Action:
     """One step of a build.
 
-    `argv` follows the toolchain's command. `environment` is all that the process gets besides
+    `argv` follows the command of `toolchain` ("" for none: argv[0] is an input); `also` names
+    further toolchains whose trees the action sees. `environment` is all that the process gets besides
     the fixed variables that every action has. `inputs` and `outputs` are in the order given,
     each once. `owner` is the label of the target that asked for it, for messages only: it is in
     no key.
@@ -63,6 +67,7 @@ class Action:
     inputs: tuple[Artifact, ...]
     outputs: tuple[Artifact, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
     resources: Resources = Resources()
     owner: str = ""
 
@@ -83,10 +88,11 @@ class RunSpec:
     """How a built target is run or tested: a command over files laid out as in an action.
 
     `argv` follows the toolchain's command ("" for none: argv[0] is a runfile). `runfiles` are
-    the files that it sees, at their exec_paths.
+    the files that it sees, at their exec_paths; `also` as in Action.
     """
 
     argv: tuple[str, ...]
     runfiles: tuple[Artifact, ...]
     toolchain: str = ""
+    also: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
