@@ -1,0 +1,74 @@
+"""The kernels that a target runtime has, by name, as its registry spells them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from torch._ops import OpOverload
+
+from .out_variant import out_variant
+
+_DATA = Path(__file__).parent / "data"
+
+# The runtime's memory-layout operators stand for these of ATen; the emitter maps one to the other.
+_DIM_ORDER_KERNELS = {
+    "aten::_to_copy": "dim_order_ops::_to_dim_order_copy.out",
+    "aten::clone": "dim_order_ops::_clone_dim_order.out",
+}
+
+
+@dataclass(frozen=True)
+class OperatorSet:
+    """Names of kernels, `namespace::operator.overload` (no dot where the overload has no name)."""
+
+    names: frozenset[str]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __or__(self, other: OperatorSet) -> OperatorSet:
+        return OperatorSet(self.names | other.names)
+
+    def kernel(self, op: OpOverload) -> str | None:
+        """The kernel that runs `op`, a functional operator or one without outputs to allocate; None for none."""
+        name = op._schema.name
+        if _DIM_ORDER_KERNELS.get(name) in self.names:
+            return _DIM_ORDER_KERNELS[name]
+        out = out_variant(op)
+        for candidate in (out, op):
+            if candidate is not None and registry_name(candidate) in self.names:
+                return registry_name(candidate)
+        return None
+
+    def nearest(self, name: str, count: int = 3) -> list[str]:
+        """Kernels whose names are close to `name`, best first."""
+        return difflib.get_close_matches(name, sorted(self.names), count)
+
+
+def registry_name(op: OpOverload) -> str:
+    """`op`'s name as the runtime's registry spells it: `aten::add.out`, `aten::_local_scalar_dense`."""
+    return f"{op._schema.name}.{op._schema.overload_name}" if op._schema.overload_name else op._schema.name
+
+
+@cache
+def named_operator_set(name: str) -> OperatorSet:
+    """The set of that name: `stock`, `quantized` or `llm`. Raises LookupError for another."""
+    file = _DATA / f"{name}.txt"
+    known = sorted(path.stem for path in _DATA.glob("*.txt"))
+    if name not in known:
+        raise LookupError(f"there is no operator set {name!r}; there are {', '.join(known)}")
+    return OperatorSet(frozenset(_names(file.read_text().splitlines())))
+
+
+def _names(lines: Iterable[str]) -> Iterable[str]:
+    return (line for line in lines if line and not line.startswith("#"))
+
+
+# What the unmodified runtime registers, and what its two extension libraries add.
+stock = named_operator_set("stock")
+quantized = named_operator_set("quantized")
+llm = named_operator_set("llm")
