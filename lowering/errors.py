@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 import torch.fx
 
@@ -45,3 +46,14 @@ def source_line(node: torch.fx.Node) -> str | None:
             code = lines[index + 1] if index + 1 < len(lines) else ""
             return f"{file}:{number}: {code}".rstrip(": ")
     return None
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """The end of a message about an unknown `name`: the nearest candidate, or all where none is near."""
+    names = sorted(candidates)
+    near = difflib.get_close_matches(name, names, n=1)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    if 0 < len(names) <= 10:
+        return f" (there is: {', '.join(names)})"
+    return ""
