@@ -1,0 +1,78 @@
+"""How benchmarks measure: each run in a process of its own, the engines in turn, medians."""
+
+from __future__ import annotations
+
+import json
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+
+
+class Stopwatch:
+    """Seconds by stage, in the order in which the stages ran."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - start
+
+
+def peak_memory_mib() -> float:
+    """The largest resident size of this process so far, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def latency_ms(call: Callable[[], object], seconds: float = 1.0) -> float:
+    """The median time of one call in milliseconds, after a warm-up, over about `seconds`."""
+    call()
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < 3 or (time.perf_counter() < end and len(times) < 1000):
+        start = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - start) * 1000)
+    return statistics.median(times)
+
+
+def in_child(script: str, *arguments: str, timeout: float = 1800) -> dict:
+    """Run a benchmark script's own child mode and return the JSON of its last line.
+
+    Raises:
+        RuntimeError: the child failed; the message ends with what it printed.
+    """
+    command = [sys.executable, script, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def medians(runs: list[dict]) -> dict:
+    """The median of every number in equally shaped (nested) results; other values from the first."""
+    first = runs[0]
+    merged: dict = {}
+    for key, value in first.items():
+        values = [run[key] for run in runs]
+        if isinstance(value, dict):
+            merged[key] = medians(values)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            merged[key] = statistics.median(values)
+        else:
+            merged[key] = value
+    return merged
+
+
+def versions() -> str:
+    """What was measured on what, in one line."""
+    names = ", ".join(f"{name} {version(name)}" for name in ("torch", "executorch", "rules_executorch"))
+    return f"{names}, CPython {platform.python_version()}, {platform.machine()}"
