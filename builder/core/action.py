@@ -59,6 +59,10 @@ class Action:
     the fixed variables that every action has. `inputs` and `outputs` are in the order given,
     each once. `owner` is the label of the target that asked for it, for messages only: it is in
     no key.
+
+    `unused_inputs`, if given, is one of the inputs: a text file, made by an earlier action, which
+    lists the exec_paths, one per line, of inputs that do not matter this time. Neither those nor the
+    list itself are seen by the action or part of its key, so that changing them does not run it again.
     """
 
     mnemonic: str
@@ -70,6 +74,7 @@ class Action:
     also: tuple[str, ...] = ()
     resources: Resources = Resources()
     owner: str = ""
+    unused_inputs: Artifact | None = None
 
     def __post_init__(self) -> None:
         if not self.outputs:
@@ -81,6 +86,8 @@ class Action:
             paths = [a.exec_path for a in group]
             if len(set(paths)) != len(paths):
                 raise ValueError(f"{self.mnemonic} of {self.owner} repeats {name}")
+        if self.unused_inputs is not None and self.unused_inputs not in self.inputs:
+            raise ValueError(f"{self.mnemonic} of {self.owner}: unused_inputs is not among its inputs")
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,8 @@ class RunSpec:
     """How a built target is run or tested: a command over files laid out as in an action.
 
     `argv` follows the toolchain's command ("" for none: argv[0] is a runfile). `runfiles` are
-    the files that it sees, at their exec_paths; `also` as in Action.
+    the files that it sees, at their exec_paths; `also` as in Action. `timeout_seconds` is how
+    long a test may take.
     """
 
     argv: tuple[str, ...]
@@ -96,3 +104,4 @@ class RunSpec:
     toolchain: str = ""
     also: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    timeout_seconds: int = 300
