@@ -1,0 +1,244 @@
+"""The engine's public way from exported programs to a .pte: to_edge, to_backend, to_executorch."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Union
+
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.fx.passes.infra.pass_manager import PassManager
+
+from .config import EdgeCompileConfig, ExecutorchBackendConfig, Pass
+from .delegation.backend import DelegationSpec, Partitioner
+from .delegation.to_backend import to_backend
+from .edge.to_edge import to_edge_program
+from .edge.verify import verify_edge_program
+from .emit.emit import EmittedProgram, emit_program
+from .errors import LoweringError, did_you_mean
+from .files import replacing
+from .format.write import write_pte
+from .transform import transform_all
+
+Delegation = Union[Partitioner, DelegationSpec]
+Delegations = Union[Delegation, Sequence[Delegation]]
+Passes = Union[Sequence[Pass], Mapping[str, Sequence[Pass]], PassManager]
+
+
+def to_edge(
+    programs: ExportedProgram | Mapping[str, ExportedProgram],
+    constant_methods: Mapping[str, Any] | None = None,
+    compile_config: EdgeCompileConfig | None = None,
+) -> EdgeProgramManager:
+    """Exported programs → edge programs, by method name; a single program becomes the method "forward".
+
+    `constant_methods` are methods without inputs that return a value known now.
+    """
+    config = compile_config or EdgeCompileConfig()
+    edge = {name: _edge(program, config) for name, program in _by_method(programs).items()}
+    return EdgeProgramManager(edge, constant_methods, config)
+
+
+def to_edge_transform_and_lower(
+    programs: ExportedProgram | Mapping[str, ExportedProgram],
+    transform_passes: Passes | None = None,
+    partitioner: Delegations | Mapping[str, Delegations] | None = None,
+    constant_methods: Mapping[str, Any] | None = None,
+    compile_config: EdgeCompileConfig | None = None,
+) -> EdgeProgramManager:
+    """to_edge, then `transform_passes`, then to_backend.
+
+    Unlike the three calls by themselves, this keeps whole the operators that the partitioners ask for
+    (`Partitioner.ops_to_not_decompose`), and decomposes those that no partition took.
+    """
+    config = compile_config or EdgeCompileConfig()
+    methods = _by_method(programs)
+    wishes = {
+        name: _ops_to_not_decompose(program, delegations_of(partitioner, name, methods))
+        for name, program in methods.items()
+    }
+    edge = {name: _edge(program, config, *wishes[name]) for name, program in methods.items()}
+    edge = transform_all(edge, transform_passes or ())
+    edge = lower_to_backends(edge, partitioner)
+    edge = {name: _edge(program, config) if _has_any(program, wishes[name][0]) else program for name, program in edge.items()}
+    return EdgeProgramManager(edge, constant_methods, config)
+
+
+def lower_to_backends(
+    programs: Mapping[str, ExportedProgram], partitioner: Delegations | Mapping[str, Delegations] | None
+) -> dict[str, ExportedProgram]:
+    """to_backend over all methods; methods for which nothing is said pass through."""
+    by_method = {name: delegations_of(partitioner, name, programs) for name in programs}
+    by_method = {name: delegations for name, delegations in by_method.items() if delegations}
+    return dict(to_backend(programs, by_method)) if by_method else dict(programs)
+
+
+def delegations_of(
+    partitioner: Delegations | Mapping[str, Delegations] | None, method: str, methods: Mapping[str, Any]
+) -> list[Delegation]:
+    """The partitioners and delegation specs for one method, in order."""
+    if isinstance(partitioner, Mapping):
+        for name in partitioner:
+            if name not in methods:
+                raise LoweringError(
+                    f"a partitioner is given for method {name!r}, which does not exist{did_you_mean(name, methods)}"
+                )
+        partitioner = partitioner.get(method)
+    if partitioner is None:
+        return []
+    return list(partitioner) if isinstance(partitioner, Sequence) else [partitioner]
+
+
+class EdgeProgramManager:
+    """The edge programs of a model's methods. Each step returns a new manager and leaves this one as it is."""
+
+    def __init__(
+        self,
+        edge_programs: ExportedProgram | Mapping[str, ExportedProgram],
+        constant_methods: Mapping[str, Any] | None = None,
+        compile_config: EdgeCompileConfig | None = None,
+    ):
+        self._programs = _by_method(edge_programs)
+        self._constant_methods = dict(constant_methods or {})
+        self.compile_config = compile_config or EdgeCompileConfig()
+        for name in sorted(self._constant_methods.keys() & self._programs.keys()):
+            raise LoweringError(f"{name!r} is both a method and a constant method")
+
+    @property
+    def methods(self) -> set[str]:
+        """The names of the methods."""
+        return set(self._programs)
+
+    @property
+    def config_methods(self) -> set[str]:
+        """The names of the constant methods."""
+        return set(self._constant_methods)
+
+    def exported_program(self, method_name: str = "forward") -> ExportedProgram:
+        """The edge program of a method. Raises LoweringError where there is none."""
+        return _method(self._programs, method_name)
+
+    def transform(self, passes: Passes, compile_config: EdgeCompileConfig | None = None) -> EdgeProgramManager:
+        """Run passes over all methods, or, given a mapping, each method's own."""
+        programs = transform_all(self._programs, passes)
+        return EdgeProgramManager(programs, self._constant_methods, compile_config or self.compile_config)
+
+    def to_backend(
+        self, method_to_partitioner: Delegations | Mapping[str, Delegations]
+    ) -> EdgeProgramManager:
+        """Delegate: one partitioner (or DelegationSpec, or list of them) for all methods, or a mapping.
+
+        Methods that the mapping leaves out pass through. Each backend is called once for all methods.
+        """
+        programs = lower_to_backends(self._programs, method_to_partitioner)
+        return EdgeProgramManager(programs, self._constant_methods, self.compile_config)
+
+    def to_executorch(self, config: ExecutorchBackendConfig | None = None) -> ExecutorchProgramManager:
+        """Plan memory and emit. Raises LoweringError naming what the target runtime cannot run."""
+        config = config or ExecutorchBackendConfig()
+        programs = transform_all(self._programs, config.passes)
+        exceptions = self.compile_config._core_aten_ops_exception_list
+        if self.compile_config._check_ir_validity:
+            for program in programs.values():
+                verify_edge_program(program, allowed=exceptions)
+        emitted = emit_program(programs, self._constant_methods, config.emit_config())
+        return ExecutorchProgramManager(emitted, programs, self._constant_methods)
+
+
+class ExecutorchProgramManager:
+    """An emitted program: its bytes, and what is known about it beside them."""
+
+    def __init__(
+        self, emitted: EmittedProgram, programs: Mapping[str, ExportedProgram], constant_methods: Mapping[str, Any]
+    ):
+        self._emitted = emitted
+        self._programs = dict(programs)
+        self._constant_methods = dict(constant_methods)
+        self._buffer: bytes | None = None
+
+    @property
+    def methods(self) -> set[str]:
+        """The names of the methods."""
+        return set(self._programs)
+
+    @property
+    def config_methods(self) -> set[str]:
+        """The names of the constant methods."""
+        return set(self._constant_methods)
+
+    def exported_program(self, method_name: str = "forward") -> ExportedProgram:
+        """The program of a method as it was emitted. Raises LoweringError where there is none."""
+        return _method(self._programs, method_name)
+
+    @property
+    def executorch_program(self) -> EmittedProgram:
+        """The program as it is written, as values."""
+        return self._emitted
+
+    @property
+    def debug_handle_map(self) -> Mapping[str, Any]:
+        """Per method: instruction → the debug handles of the nodes that it runs."""
+        return self._emitted.debug_handle_map
+
+    @property
+    def delegate_map(self) -> Mapping[str, Any]:
+        """Per method: instruction of a delegate → its backend and what its own handles stand for."""
+        return self._emitted.delegate_map
+
+    @property
+    def buffer(self) -> bytes:
+        """The .pte. For a large program, write_to_file or save need less memory."""
+        if self._buffer is None:
+            stream = io.BytesIO()
+            self.write_to_file(stream)
+            self._buffer = stream.getvalue()
+        return self._buffer
+
+    def write_to_file(self, open_file: BinaryIO) -> None:
+        """Write the .pte to a file that is open for writing bytes; weights are streamed, not copied."""
+        write_pte(self._emitted, open_file)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the .pte to `path`, which must end in .pte; it appears whole or not at all."""
+        if Path(path).suffix != ".pte":
+            raise LoweringError(f"a program is saved to a file that ends in .pte, not to {os.fspath(path)!r}")
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            self.write_to_file(file)
+
+    def write_tensor_data_to_file(self, outdir: str | os.PathLike[str]) -> None:
+        """Write the constants that live outside the program: one `<tag>.ptd` each, into the folder `outdir`."""
+        Path(outdir).mkdir(parents=True, exist_ok=True)
+        for tag, data in self._emitted.external_data.items():
+            with replacing(Path(outdir) / f"{tag}.ptd") as temporary, temporary.open("wb") as file:
+                write_ptd(data, file)
+
+    def dump_executorch_program(self, verbose: bool = False, out: Any = None) -> None:
+        """Print what the program holds; `verbose` prints every value and instruction."""
+        print(describe(read_pte(self.buffer)), file=out)
+
+
+def _edge(
+    program: ExportedProgram,
+    config: EdgeCompileConfig,
+    ops: Sequence[OpOverload] = (),
+    keep: Callable[[Node], bool] | None = None,
+) -> ExportedProgram:
+    return to_edge_program(program, preserve_ops=(*config.preserve_ops, *ops), keep=keep)
+
+
+def _by_method(programs: ExportedProgram | Mapping[str, ExportedProgram]) -> dict[str, ExportedProgram]:
+    if isinstance(programs, ExportedProgram):
+        return {"forward": programs}
+    if not programs:
+        raise LoweringError("there is no method to lower: the mapping of programs is empty")
+    return dict(programs)
+
+
+def _method(programs: Mapping[str, ExportedProgram], name: str) -> ExportedProgram:
+    if name not in programs:
+        raise LoweringError(f"there is no method {name!r}{did_you_mean(name, programs)}")
+    return programs[name]
