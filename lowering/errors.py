@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-import torch.fx
+if TYPE_CHECKING:  # whoever only reads a file needs its errors, and not torch
+    import torch.fx
 
 
 class LoweringError(Exception):
