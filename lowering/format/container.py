@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
+
+from ..files import replacing
 
 SEGMENT_ALIGNMENT = 128
 """Where segments start, in bytes, unless their data ask for more."""
@@ -69,15 +70,5 @@ def destination(file: BinaryIO | os.PathLike[str] | str) -> Iterator[BinaryIO]:
     if not isinstance(file, (str, os.PathLike)):
         yield file
         return
-    path = os.path.abspath(os.fspath(file))
-    handle, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=os.path.dirname(path))
-    try:
-        with os.fdopen(handle, "wb") as stream_:
-            yield stream_
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # mkstemp makes files that only their owner can read
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replacing(file) as temporary, temporary.open("wb") as output:
+        yield output
