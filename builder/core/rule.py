@@ -18,6 +18,8 @@ class AttributeType(Enum):
     STRING_DICT = "dict of strings"
     LABEL = "label"
     LABEL_LIST = "list of labels"
+    # Names of the files that the target makes: each is a label in its package, with the target as its generator.
+    OUTPUT_LIST = "list of outputs"
     # Lists, dicts, strings, numbers, bools and None, nested as the rule documents.
     PLAIN = "plain data"
 

@@ -40,14 +40,26 @@ class SourceFile:
 
 
 @dataclass(frozen=True)
+class GeneratedFile:
+    """A file that a target makes, named by one of its OUTPUT_LIST attributes.
+
+    It is as visible as its generator, and building it builds that.
+    """
+
+    label: Label
+    generator: Label
+
+
+@dataclass(frozen=True)
 class Package:
-    """One BUILD file's targets and source files, by name."""
+    """One BUILD file's targets, source files and generated files, by name."""
 
     repo: str
     name: str
     build_file: Path
     targets: Mapping[str, Target] = field(default_factory=dict)
     files: Mapping[str, SourceFile] = field(default_factory=dict)
+    outputs: Mapping[str, GeneratedFile] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
