@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.action import Action, Artifact, RunSpec, Toolchain
 from ..core.diagnostics import BuildError, Diagnostic
 from ..core.label import Label
 from ..core.target import SourceFile, Target, Workspace
-from ..loading.load import LoadedGraph
 from .context import Dependency, RuleContext, package_path, target_error
 from .providers import DefaultInfo, Provider, RunInfo
 from .rule import Rule
+
+if TYPE_CHECKING:
+    from ..loading.load import LoadedGraph
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,77 @@
+"""genrule: outputs made by a shell command."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from rules_executorch.builder.analysis.context import RuleContext
+from rules_executorch.builder.analysis.providers import DefaultInfo, Provider
+from rules_executorch.builder.analysis.rule import Rule
+from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSchema
+
+from .expand import TOOLCHAIN, expand
+from .files import files_of, runfiles_of
+
+
+def _genrule(ctx: RuleContext) -> Sequence[Provider]:
+    if not ctx.attr.outs:
+        raise ctx.error(f"{ctx.label} makes nothing", remedy='name the files that `cmd` makes: outs = ["…"]')
+    outputs = tuple(ctx.declare_output(name) for name in ctx.attr.outs)
+    sources = files_of(ctx.attr.srcs)
+    dependencies = (*ctx.attr.srcs, *ctx.attr.tools)
+    output_paths = [shlex.quote(output.exec_path) for output in outputs]
+    source_paths = [shlex.quote(source.exec_path) for source in sources]
+    # With one output, the folder that it is in; with several, the package's, as in Bazel.
+    folder = str(PurePosixPath(outputs[0].exec_path).parent) if len(outputs) == 1 else ctx.package_path
+    variables = {"SRCS": " ".join(source_paths), "OUTS": " ".join(output_paths), "@D": shlex.quote(folder)}
+    variables["TOOLCHAIN"] = TOOLCHAIN
+    variables["RULEDIR"] = shlex.quote(ctx.package_path)
+    if len(outputs) == 1:
+        variables["@"] = output_paths[0]
+    if len(sources) == 1:
+        variables["<"] = source_paths[0]
+    command = expand(ctx, ctx.attr.cmd, "cmd", dependencies, variables, shlex.quote)
+    ctx.run(
+        "Genrule",
+        toolchain="shell",
+        argv=("-c", "set -euo pipefail\n" + command),
+        inputs=(*sources, *files_of(ctx.attr.tools), *runfiles_of(ctx.attr.tools, with_files=False).to_list()),
+        outputs=outputs,
+        also=ctx.attr.toolchains,
+    )
+    return [DefaultInfo(outputs)]
+
+
+GENRULE = Rule(
+    RuleSchema(
+        "genrule",
+        "Files made by a command of bash's, which sees its declared inputs and nothing else.",
+        {
+            "srcs": Attribute(
+                AttributeType.LABEL_LIST, "Files and targets that the command reads.", (), allow_files=True
+            ),
+            "outs": Attribute(
+                AttributeType.STRING_LIST, "The files that it makes, relative to the package.", mandatory=True
+            ),
+            "cmd": Attribute(
+                AttributeType.STRING,
+                "The command. `$(location x)` and `$(locations x)` are paths of a file or target in `srcs` or "
+                "`tools`; `$(SRCS)` and `$(OUTS)` all sources and outputs; `$<` and `$@` the only source and "
+                "output; `$(@D)` the folder of the only output, or the package's; `$(RULEDIR)` the package's; "
+                "`$(TOOLCHAIN)` the folder of the toolchains' trees; `$$` a dollar sign. The command stops at the first failure (set -euo pipefail).",
+                mandatory=True,
+            ),
+            "tools": Attribute(
+                AttributeType.LABEL_LIST, "Programs and files that the command uses.", (), allow_files=True
+            ),
+            "toolchains": Attribute(
+                AttributeType.STRING_LIST,
+                "Toolchains whose folders the command sees at `.toolchain/<tree>/`.",
+                default=(),
+            ),
+        },
+    ),
+    _genrule,
+)

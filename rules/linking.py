@@ -1,0 +1,155 @@
+"""Linking: the libraries of a program in the linker's order, and the programs and shared libraries made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+from rules_executorch.builder.analysis.context import RuleContext
+from rules_executorch.builder.analysis.depset import Depset
+from rules_executorch.builder.core.action import Artifact, Resources
+
+from .providers import CcInfo, EmbeddedProgram, ExecutorchBackendInfo, Library, PyInfo
+from .python import python_argv, python_files
+
+
+# In linker options: the place of the program's runfiles.
+RUNFILES = "$(RUNFILES)"
+
+
+def in_link_order(libraries: Depset[Library]) -> list[Library]:
+    """Each library before those that it depends on, as linkers that read archives once need it."""
+    return libraries.to_list()[::-1]
+
+
+def link_program(ctx: RuleContext, program: Artifact, own: Library, info: CcInfo) -> None:
+    """Declare the action that links `own`, the target's code, and all that `info` has into `program`.
+
+    What embedded ExecuTorch programs need is known only when they are built. So an action before
+    reads their reports, checks that it is there, and hands the linker the arguments for it.
+    """
+    libraries = in_link_order(info.libraries)
+    programs = info.programs.to_list()
+    runfiles = _runfiles_places(program)
+    inputs = [*own.files]
+    arguments = ["-o", program.exec_path, *_arguments(own, runfiles)]
+    if programs:
+        _check_symbols(ctx, programs)
+        candidates = _delegate_libraries(programs, libraries)
+        answer = _ask_for_delegates(ctx, program, programs, candidates)
+        inputs += [answer, *(file for library in candidates for file in library.files)]
+        arguments.append(f"@{answer.exec_path}")
+    for library in libraries:
+        inputs += library.files
+        arguments += _arguments(library, runfiles)
+    ctx.run(
+        "CppLink",
+        toolchain="cc",
+        argv=arguments,
+        inputs=inputs,
+        outputs=(program,),
+        also=linked_toolchains(info),
+        resources=Resources(memory_mib=1024),
+    )
+
+
+def link_shared(ctx: RuleContext, output: Artifact, info: CcInfo) -> None:
+    """Declare the action that links all that `info` has into a shared library.
+
+    Symbols that nothing in it defines, such as the ExecuTorch runtime's, stay open: the process that loads
+    the library has them.
+    """
+    libraries = in_link_order(info.libraries)
+    ctx.run(
+        "CppLinkShared",
+        toolchain="cc",
+        argv=["-shared", "-o", output.exec_path, *(arg for library in libraries for arg in _arguments(library, ()))],
+        inputs=[file for library in libraries for file in library.files],
+        outputs=(output,),
+        also=info.toolchains.to_list(),
+        resources=Resources(memory_mib=1024),
+    )
+
+
+def _arguments(library: Library, runfiles: Sequence[str]) -> list[str]:
+    """The linker arguments that add `library`. An option with `$(RUNFILES)` is given once for each of `runfiles`."""
+    archives = [archive.exec_path for archive in library.archives]
+    if archives and library.whole:
+        archives = ["-Wl,--whole-archive", *archives, "-Wl,--no-whole-archive"]
+    options = []
+    for option in library.linkopts:
+        options += [option.replace(RUNFILES, place) for place in runfiles] if RUNFILES in option else [option]
+    return [*(each.exec_path for each in library.objects), *archives, *options]
+
+
+def _runfiles_places(program: Artifact) -> tuple[str, str]:
+    """Where a program finds its runfiles: beside it, or in the execution root that it stands in."""
+    up = "/".join([".."] * program.exec_path.count("/"))
+    return f"$ORIGIN/{PurePosixPath(program.exec_path).name}.runfiles", f"$ORIGIN/{up}"
+
+
+def linked_toolchains(info: CcInfo) -> tuple[str, ...]:
+    """The toolchains whose trees a program made of `info` needs, when it is linked and when it runs."""
+    runtimes = [backend.runtime for backend in _backends(info.programs.to_list()) if backend.runtime is not None]
+    return tuple(dict.fromkeys(name for each in (info, *runtimes) for name in each.toolchains.to_list()))
+
+
+def _backends(programs: Iterable[EmbeddedProgram]) -> list[ExecutorchBackendInfo]:
+    """The backends that programs name, each once."""
+    return list({backend.label: backend for program in programs for backend in program.backends}.values())
+
+
+def _delegate_libraries(programs: Sequence[EmbeddedProgram], linked: Sequence[Library]) -> list[Library]:
+    """The libraries of all backends that programs may need, in link order, without those that are linked anyway."""
+    infos = [backend.runtime for backend in _backends(programs) if backend.runtime is not None]
+    every = in_link_order(Depset((), (info.libraries for info in infos)))
+    known = set(linked)
+    return [library for library in every if library not in known]
+
+
+def _check_symbols(ctx: RuleContext, programs: Sequence[EmbeddedProgram]) -> None:
+    """Raise BuildError where two embedded programs have one name, which the linker could not tell apart."""
+    by_symbol: dict[str, EmbeddedProgram] = {}
+    for program in programs:
+        other = by_symbol.setdefault(program.symbol, program)
+        if other != program:
+            raise ctx.error(
+                f"{ctx.label} embeds two programs as `{program.symbol}_data`: {other.label} and {program.label}",
+                remedy="rename one of these executorch_cc_library targets",
+            )
+
+
+def _ask_for_delegates(
+    ctx: RuleContext, program: Artifact, programs: Sequence[EmbeddedProgram], candidates: Sequence[Library]
+) -> Artifact:
+    """Declare the action that makes the linker's arguments for the delegates that `programs` turn out to need."""
+    runfiles = _runfiles_places(program)
+    question = {
+        "models": [{"label": each.label, "report": each.report.exec_path} for each in programs],
+        "backends": [
+            {
+                "label": ctx.full_name(backend.label),
+                "id": backend.id,
+                "libraries": sorted(library.label for library in backend.runtime.libraries.to_list())
+                if backend.runtime is not None
+                else None,
+            }
+            for backend in _backends(programs)
+        ],
+        "libraries": [
+            {"label": library.label, "arguments": _arguments(library, runfiles)} for library in candidates
+        ],
+    }
+    name = PurePosixPath(program.exec_path).name
+    question_file = ctx.write(f"{name}.link.json", json.dumps(question, indent=1, sort_keys=True) + "\n")
+    answer = ctx.declare_output(f"{name}.link.rsp")
+    tools = ctx.attr._tools.provider(PyInfo)
+    ctx.run(
+        "CheckLink",
+        toolchain="python",
+        argv=python_argv(tools, "rules_executorch.rules.tools.check_link", question_file.exec_path, answer.exec_path),
+        inputs=(question_file, *(each.report for each in programs), *python_files(tools)),
+        outputs=(answer,),
+    )
+    return answer

@@ -1,0 +1,201 @@
+"""executorch_model: PyTorch → .pte, one export per method and one lowering per model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from rules_executorch.builder.analysis.context import RuleContext
+from rules_executorch.builder.analysis.providers import DefaultInfo, Provider
+from rules_executorch.builder.analysis.rule import Rule
+from rules_executorch.builder.core.action import Artifact, Resources
+from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSchema
+
+from .attributes import PY_DEPS
+from .cc import TOOLS
+from .model_methods import factories, lowering
+from .providers import ExecutorchBackendInfo, ExecutorchModelInfo, PyInfo
+from .python import import_roots, merge_python, python_argv, python_files
+
+_TORCH = Resources(cpus=1, memory_mib=2048)
+
+
+def _model(ctx: RuleContext) -> Sequence[Provider]:
+    factory_of = factories(ctx)
+    backend_infos = {each.label: each.provider(ExecutorchBackendInfo) for each in ctx.attr.backends}
+    backends = {info.label: info for info in backend_infos.values()}
+    methods = {method: lowering(ctx, method, backend_infos) for method in factory_of}
+    python = merge_python(each.provider(PyInfo) for each in ctx.attr.deps)
+    (weights,) = ctx.attr.weights.files if ctx.attr.weights else (None,)
+
+    names = _checkpoint_names(ctx, weights) if weights else None
+    unused = {
+        module: _unused_sources(ctx, module, python)
+        for module in dict.fromkeys(factory.partition(":")[0] for factory in factory_of.values())
+    }
+    exported = {
+        method: _export(ctx, method, factory, python, unused[factory.partition(":")[0]], names)
+        for method, factory in factory_of.items()
+    }
+    config = {
+        "methods": {
+            method: {"graph": graph.exec_path, "constants": constants.exec_path, "lowering": methods[method]}
+            for method, (graph, constants) in exported.items()
+        },
+        "backends": {
+            ctx.full_name(info.label): {"id": info.id, "module": info.module, "partitioner": info.partitioner}
+            for info in backends.values()
+        },
+        "weights": weights.exec_path if weights else None,
+        "constant_methods": ctx.attr.constant_methods,
+    }
+    tensors = [file for pair in exported.values() for file in pair] + ([weights] if weights else [])
+    program, report = _lower(ctx, config, tensors, list(backends.values()))
+    info = ExecutorchModelInfo(
+        label=ctx.label,
+        program=program,
+        report=report,
+        factories=factory_of,
+        python=python,
+        weights=weights,
+        backends=tuple(backends.values()),
+    )
+    return [DefaultInfo((program,)), info]
+
+
+def _checkpoint_names(ctx: RuleContext, weights: Artifact) -> Artifact:
+    """Declare the action that lists the checkpoint's tensors, so that export does not depend on their values."""
+    tools = ctx.attr._tools.provider(PyInfo)
+    names = ctx.declare_output(f"{ctx.label.name}.checkpoint.json")
+    ctx.run(
+        "CheckpointNames",
+        toolchain="python",
+        argv=python_argv(tools, "rules_executorch.rules.tools.checkpoint_names", weights.exec_path, names.exec_path),
+        inputs=(weights, *python_files(tools)),
+        outputs=(names,),
+    )
+    return names
+
+
+def _unused_sources(ctx: RuleContext, module: str, python: PyInfo) -> Artifact:
+    """Declare the action that finds the sources in `python` that importing `module` does not reach.
+
+    Exports leave them out, so that changing one method's code does not export another whose factory
+    is in a module that does not import it.
+    """
+    tools = ctx.attr._tools.provider(PyInfo)
+    sources = python.sources.to_list()
+    # Declared as data, a source is used, however it is imported.
+    data = set(python.data.to_list())
+    unused = ctx.declare_output(f"{ctx.label.name}.{module}.unused")
+    ctx.run(
+        "PythonImports",
+        toolchain="python",
+        argv=python_argv(
+            tools,
+            "rules_executorch.rules.tools.python_imports",
+            module,
+            unused.exec_path,
+            *(f"--root={root}" for root in dict.fromkeys(import_roots(python))),
+            *(f"--used={source.exec_path}" for source in sources if source in data),
+            *(source.exec_path for source in sources),
+        ),
+        inputs=(*sources, *python_files(tools)),
+        outputs=(unused,),
+    )
+    return unused
+
+
+def _export(
+    ctx: RuleContext, method: str, factory: str, python: PyInfo, unused: Artifact, names: Artifact | None
+) -> tuple[Artifact, Artifact]:
+    """Declare one method's export; its graph and the constants that are not in the checkpoint."""
+    engine = ctx.attr._lowering.provider(PyInfo)
+    code = merge_python((python, engine))
+    graph = ctx.declare_output(f"{ctx.label.name}.{method}.edge")
+    constants = ctx.declare_output(f"{ctx.label.name}.{method}.constants.safetensors")
+    arguments = ["--model", factory, "--method", method, "--graph", graph.exec_path]
+    arguments += ["--constants", constants.exec_path]
+    inputs = [*python_files(code), unused]
+    if names is not None:
+        arguments += ["--checkpoint-names", names.exec_path]
+        inputs.append(names)
+    ctx.run(
+        "ExportMethod",
+        toolchain="python",
+        argv=python_argv(code, "rules_executorch.lowering", "export", *arguments),
+        inputs=inputs,
+        outputs=(graph, constants),
+        resources=_TORCH,
+        unused_inputs=unused,
+    )
+    return graph, constants
+
+
+def _lower(
+    ctx: RuleContext, config: object, tensors: Sequence[Artifact], backends: Sequence[ExecutorchBackendInfo]
+) -> tuple[Artifact, Artifact]:
+    """Declare the lowering of all methods together; the program and its report."""
+    code = merge_python((*(backend.python for backend in backends), ctx.attr._lowering.provider(PyInfo)))
+    config_file = ctx.write(f"{ctx.label.name}.lower.json", json.dumps(config, indent=1) + "\n")
+    program = ctx.declare_output(f"{ctx.label.name}.pte")
+    report = ctx.declare_output(f"{ctx.label.name}.report.json")
+    arguments = ("--config", config_file.exec_path, "--out", program.exec_path, "--report", report.exec_path)
+    ctx.run(
+        "LowerModel",
+        toolchain="python",
+        argv=python_argv(code, "rules_executorch.lowering", "lower", *arguments),
+        inputs=(config_file, *tensors, *python_files(code)),
+        outputs=(program, report),
+        resources=_TORCH,
+    )
+    return program, report
+
+
+# A private attribute: the engine's sources, which the actions run. No BUILD file can set it.
+LOWERING = Attribute(AttributeType.LABEL, "The lowering engine.", default="@rules_executorch//lowering")
+
+EXECUTORCH_MODEL = Rule(
+    RuleSchema(
+        "executorch_model",
+        "An ExecuTorch program, `<name>.pte`, made of a PyTorch model; and `<name>.report.json`, which says what was "
+        "delegated and what the program needs at run time.",
+        {
+            "model": Attribute(
+                AttributeType.PLAIN,
+                'The function that makes the model, "module:factory", importable from `deps`; it returns a '
+                "rules_executorch.lowering.model.Model. A dict {method: factory} gives each method a factory of its "
+                "own: then a method is exported again only if a module changes that its own factory's module "
+                "imports, directly or not. (A module imported under a computed name is not seen: name its file in a "
+                "`data`, too.)",
+                mandatory=True,
+            ),
+            "deps": PY_DEPS,
+            "weights": Attribute(
+                AttributeType.LABEL,
+                "The checkpoint, a .safetensors file whose names are those of the module's state_dict(). Its values "
+                "take the place of the factory's; when they change, nothing is exported again.",
+                allow_files=True,
+                extensions=(".safetensors",),
+            ),
+            "methods": Attribute(
+                AttributeType.PLAIN,
+                "What the program offers, and how each method is lowered: {method: spec}, where a spec is "
+                "delegation_spec(…), partitioner(…), a list of these (the first takes what it can, and so on), or "
+                "None for no backend.",
+                mandatory=True,
+            ),
+            "backends": Attribute(
+                AttributeType.LABEL_LIST, "The backends named in `methods`; the macro fills it in.", default=()
+            ),
+            "constant_methods": Attribute(
+                AttributeType.PLAIN,
+                "Methods that return a constant: {name: number, bool, string, or list of numbers}.",
+                default={},
+            ),
+            "_lowering": LOWERING,
+            "_tools": TOOLS,
+        },
+    ),
+    _model,
+)

@@ -1,0 +1,112 @@
+"""What targets of the families of rules offer to those that depend on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rules_executorch.builder.analysis.depset import Depset
+from rules_executorch.builder.analysis.providers import Provider
+from rules_executorch.builder.core.action import Artifact
+from rules_executorch.builder.core.label import Label
+
+
+@dataclass(frozen=True)
+class PyInfo(Provider):
+    """Python code, with all that it depends on.
+
+    `sources` are .py files, `data` what they read at run time. `imports` are the folders (of the
+    execution root) that packages asked to be importable from, `repositories` the folders of the
+    repositories that the sources are in.
+    """
+
+    sources: Depset[Artifact] = Depset()
+    data: Depset[Artifact] = Depset()
+    imports: Depset[str] = Depset()
+    repositories: Depset[str] = Depset()
+
+
+@dataclass(frozen=True)
+class Library:
+    """What one cc_library adds to a link.
+
+    `objects` are linked always, `archives` as far as something refers to them, or always, where
+    `whole` says so. `linkopts` may name `extra_files`, and have `$(RUNFILES)` for the place of a program's
+    runfiles, which only the program knows.
+    """
+
+    label: str
+    objects: tuple[Artifact, ...] = ()
+    archives: tuple[Artifact, ...] = ()
+    whole: bool = False
+    linkopts: tuple[str, ...] = ()
+    extra_files: tuple[Artifact, ...] = ()
+
+    @property
+    def files(self) -> tuple[Artifact, ...]:
+        """All files that linking it reads."""
+        return self.objects + self.archives + self.extra_files
+
+
+@dataclass(frozen=True)
+class CcInfo(Provider):
+    """C++ code, with all that it depends on.
+
+    `includes` are folders of the execution root to search for `headers`.
+    `toolchains` are those whose trees compiling and linking need. `programs` are ExecuTorch
+    programs embedded in it: what they need is linked as well.
+    """
+
+    headers: Depset[Artifact] = Depset()
+    includes: Depset[str] = Depset()
+    defines: Depset[str] = Depset()
+    libraries: Depset[Library] = Depset()
+    toolchains: Depset[str] = Depset()
+    programs: Depset[EmbeddedProgram] = Depset()
+
+
+@dataclass(frozen=True)
+class ExecutorchBackendInfo(Provider):
+    """A device backend.
+
+    `id` is the name of its device runtime, `module` registers its compiler when it is imported,
+    `partitioner` is "module:Class". `runtime` is the C++ that carries it on the device, None where
+    the target names none; `shared_library` the same as one file that registers itself when it
+    is loaded into the official Python runtime.
+    """
+
+    label: Label
+    id: str
+    module: str
+    partitioner: str | None
+    python: PyInfo
+    runtime: CcInfo | None
+    shared_library: Artifact | None
+
+
+@dataclass(frozen=True)
+class ExecutorchModelInfo(Provider):
+    """A lowered model.
+
+    `program` is the .pte, `report` what it needs at run time (JSON). `factories` maps each method
+    to the "module:factory" that makes its model, importable from `python`. `backends` are those
+    that its methods name; `weights` is its checkpoint, None where the values are in the factory.
+    """
+
+    label: Label
+    program: Artifact
+    report: Artifact
+    factories: Mapping[str, str]
+    python: PyInfo
+    weights: Artifact | None
+    backends: tuple[ExecutorchBackendInfo, ...]
+
+
+@dataclass(frozen=True)
+class EmbeddedProgram:
+    """An ExecuTorch program inside a binary, as the link needs to know it."""
+
+    label: str
+    symbol: str
+    report: Artifact
+    backends: tuple[ExecutorchBackendInfo, ...]

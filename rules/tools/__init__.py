@@ -1,0 +1,1 @@
+"""Programs that the actions of rules run: standard library only, each file by itself."""
