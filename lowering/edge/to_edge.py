@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
-import torch
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
-from torch.export.decomp_utils import CustomDecompTable
-from torch.fx import Node
+from torch.export.graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._pytree import tree_leaves
 
 from ..operators import OperatorSet, stock
+from .aliasing import Handle, UnsupportedAliasing
+from .conversion import Context, Conversion
+from .folding import fold_constants
+from .parts import EdgeParts, remove_dead_code
+
+_MUTATIONS = {
+    InputKind.BUFFER: OutputKind.BUFFER_MUTATION,
+    InputKind.PARAMETER: OutputKind.PARAMETER_MUTATION,
+    InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION,
+}
 
 
 def to_edge_program(
@@ -20,24 +41,69 @@ def to_edge_program(
     keep: Callable[[Node], bool] | None = None,
     operators: OperatorSet = stock,
 ) -> ExportedProgram:
-    """`program` functional, over operators that `operators` has kernels for; `program` is left as it is."""
-    table = CustomDecompTable()
-    for op in list(table.keys()):
-        if op in preserve_ops or operators.kernel(op) is not None:
-            table.pop(op)
-    edge = program.run_decompositions(table)
-    graph = edge.graph_module.graph
-    for number, node in enumerate(list(graph.nodes)):
-        if node.op != "call_function":
-            continue
-        node.meta["debug_handle"] = number
-        if isinstance(node.target, OpOverload):
-            name = node.target._schema.name
-            if name.startswith(("aten::_assert", "aten::sym_constrain")):
-                graph.erase_node(node)
-                continue
-            copy = getattr(torch.ops.aten, name.partition("::")[2] + "_copy", None)
-            if copy is not None and any(r.alias_info for r in node.target._schema.returns):
-                node.target = getattr(copy, node.target._overloadname)
-    graph.eliminate_dead_code()
-    return edge
+    """`program` as an edge program; `program` itself is left as it is.
+
+    An edge program is functional. Views are `*_copy` operators, numbers stay numbers, and every
+    operator is one that `operators` has a kernel for, as far as it can be decomposed to such.
+    `preserve_ops` are kept whole where `keep`, given the node, says so (everywhere without it).
+    What has no kernel in the end is left for a backend to take; `verify` refuses the rest.
+    """
+    try:
+        return _convert(program, frozenset(preserve_ops), keep, operators)
+    except UnsupportedAliasing:
+        # PyTorch's own functionalisation knows all aliases; it traces the whole program again.
+        return _convert(program.run_decompositions({}), frozenset(preserve_ops), keep, operators)
+
+
+def _convert(
+    program: ExportedProgram,
+    preserve_ops: frozenset[OpOverload],
+    keep: Callable[[Node], bool] | None,
+    operators: OperatorSet,
+) -> ExportedProgram:
+    conversion = Conversion(Context(operators, preserve_ops, keep, _fake_mode(program)), program.graph_module)
+    results = conversion.run(program.graph)
+    written = _written_placeholders(program.graph_signature, conversion)
+    conversion.finish((*(handle for handle, _ in written), *results))
+    signature = _signature(program.graph_signature, [spec for _, spec in written], conversion.graph)
+    graph_module = GraphModule(conversion.modules, conversion.graph)
+    graph_module.meta.update(program.graph_module.meta)
+    parts = EdgeParts(graph_module, signature, dict(program.state_dict), dict(program.constants))
+    fold_constants(parts)
+    remove_dead_code(parts)
+    return parts.program(program)
+
+
+def _fake_mode(program: ExportedProgram) -> FakeTensorMode:
+    for node in program.graph.nodes:
+        for value in tree_leaves(node.meta.get("val")):
+            if isinstance(value, FakeTensor):
+                return value.fake_mode
+    return FakeTensorMode(shape_env=ShapeEnv())
+
+
+def _written_placeholders(signature: ExportGraphSignature, conversion: Conversion) -> list[tuple[Handle, OutputSpec]]:
+    """The inputs and buffers that the program writes to, with what its signature is to say of each."""
+    written = []
+    for spec in signature.input_specs:
+        handle = conversion.placeholders.get(spec.arg.name) if isinstance(spec.arg, TensorArgument) else None
+        if handle is not None and handle.written:
+            target = spec.arg.name if spec.kind is InputKind.USER_INPUT else spec.target
+            written.append((handle, OutputSpec(_MUTATIONS[spec.kind], TensorArgument(name=""), target)))
+    return written
+
+
+def _signature(source: ExportGraphSignature, mutations: list[OutputSpec], graph: Graph) -> ExportGraphSignature:
+    """`source` with `mutations` before its outputs, and the names of the nodes that `graph` returns."""
+    specs = [
+        replace(spec, arg=_argument(spec.arg, value))
+        for spec, value in zip([*mutations, *source.output_specs], graph.output_node().args[0])
+    ]
+    return ExportGraphSignature(list(source.input_specs), specs)
+
+
+def _argument(argument: Any, value: Any) -> Any:
+    """What a signature says of an output whose node, or constant, is `value`."""
+    if not isinstance(value, Node):
+        return ConstantArgument(name="", value=value)
+    return replace(argument, name=value.name) if not isinstance(argument, ConstantArgument) else argument
