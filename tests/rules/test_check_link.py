@@ -1,0 +1,77 @@
+"""What is linked follows from what the models' programs need; what cannot be is told by name."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rules_executorch.rules.tools.check_link import LinkError, delegate_arguments, main, response_file
+
+MODEL = {"label": "@w//m:program", "report": "m.report.json"}
+NPU = {"label": "@w//npu:npu", "id": "NpuBackend", "libraries": ["@w//npu:runtime", "@w//npu:driver"]}
+DSP = {"label": "@w//dsp:dsp", "id": "DspBackend", "libraries": ["@w//dsp:runtime"]}
+LIBRARIES = [
+    {"label": "@w//npu:runtime", "arguments": ["npu.o"]},
+    {"label": "@w//dsp:runtime", "arguments": ["dsp.o"]},
+    {"label": "@w//npu:driver", "arguments": ["libdriver.a", "-ldriver"]},
+]
+
+
+def arguments(delegates: list[str], backends: list[dict[str, Any]]) -> list[str]:
+    question = {"models": [MODEL], "backends": backends, "libraries": LIBRARIES}
+    return delegate_arguments(question, {"m.report.json": {"delegates": delegates}})
+
+
+def test_the_libraries_of_needed_delegates_are_linked_in_order_and_no_others() -> None:
+    assert arguments(["NpuBackend"], [NPU, DSP]) == ["npu.o", "libdriver.a", "-ldriver"]
+    assert arguments(["DspBackend"], [NPU, DSP]) == ["dsp.o"]
+    assert arguments([], [NPU, DSP]) == []
+
+
+def test_a_delegate_that_no_backend_provides_is_named() -> None:
+    with pytest.raises(LinkError, match="@w//m:program needs delegate OtherBackend, which no backend") as caught:
+        arguments(["OtherBackend"], [NPU])
+    assert "NpuBackend (@w//npu:npu)" in str(caught.value)
+
+
+def test_a_delegate_without_a_library_is_named_with_its_backend() -> None:
+    with pytest.raises(LinkError, match="@w//npu:npu names no library that carries it"):
+        arguments(["NpuBackend"], [{**NPU, "libraries": None}])
+
+
+def test_a_delegate_registered_by_two_libraries_is_an_error_that_names_both() -> None:
+    fork = {**NPU, "label": "@w//fork:npu", "libraries": ["@w//fork:runtime"]}
+    with pytest.raises(LinkError, match="registered by the libraries of both @w//npu:npu and @w//fork:npu"):
+        arguments(["NpuBackend"], [NPU, fork])
+    assert arguments(["DspBackend"], [NPU, fork, DSP]) == ["dsp.o"]
+
+
+def test_two_backends_on_the_same_libraries_are_fine() -> None:
+    assert arguments(["DspBackend"], [DSP, {**DSP, "label": "@w//dsp:tuned"}]) == ["dsp.o"]
+
+
+def test_a_response_file_gives_a_real_compiler_its_arguments_unchanged(tmp_path: Path) -> None:
+    (tmp_path / "x.c").write_text('#include <stdio.h>\nint main(void) { puts(TEXT); }\n')
+    text = "a b \\ $ORIGIN ' end"
+    literal = text.replace("\\", "\\\\")
+    options = [f'-DTEXT="{literal}"', "-o", "out file", "x.c"]
+    (tmp_path / "x.rsp").write_text(response_file(options))
+    subprocess.run(["cc", "@x.rsp"], cwd=tmp_path, check=True, timeout=60)
+    assert subprocess.run([tmp_path / "out file"], capture_output=True, text=True).stdout == text + "\n"
+
+
+def test_the_program_reads_reports_and_fails_with_the_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("q.json").write_text(json.dumps({"models": [MODEL], "backends": [DSP], "libraries": LIBRARIES}))
+    Path("m.report.json").write_text(json.dumps({"delegates": ["DspBackend"]}))
+    assert main("q.json", "out.rsp") == 0
+    assert Path("out.rsp").read_text() == '"dsp.o"\n'
+    Path("m.report.json").write_text(json.dumps({"delegates": ["NpuBackend"]}))
+    assert main("q.json", "none.rsp") == 1
+    assert not Path("none.rsp").exists()
+    assert capsys.readouterr().err.startswith("error: @w//m:program needs delegate NpuBackend")
