@@ -1,0 +1,50 @@
+"""Where things are in a workspace: sources, outputs below `build-out/`, and the builder's own state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..core.action import Artifact
+
+OUTPUT_FOLDER = "build-out"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The paths of a main workspace with root folder `root` and name `name`."""
+
+    root: Path
+    name: str
+
+    @property
+    def outputs(self) -> Path:
+        """The folder of all outputs."""
+        return self.root / OUTPUT_FOLDER
+
+    @property
+    def state(self) -> Path:
+        """The builder's own files; nobody else reads or writes them."""
+        return self.outputs / ".state"
+
+    @property
+    def staging(self) -> Path:
+        """What is being made: on one file system with the outputs, emptied by every build."""
+        return self.state / "staging"
+
+    def output(self, exec_path: str) -> Path:
+        """Where the output `exec_path` appears: other repositories' are below `external/`."""
+        repository, _, rest = exec_path.partition("/")
+        return self.outputs / rest if repository == self.name else self.outputs / "external" / exec_path
+
+    def file(self, artifact: Artifact) -> Path:
+        """Where a source or an output is on disk."""
+        return artifact.source if artifact.source is not None else self.output(artifact.exec_path)
+
+    def stamp(self, exec_path: str) -> Path:
+        """The empty file whose time tells ninja when the action whose first output is `exec_path` last changed one."""
+        return self.state / "done" / exec_path
+
+    def record(self, exec_path: str) -> Path:
+        """What is known of the last run of the action whose first output is `exec_path`."""
+        return self.state / "records" / f"{exec_path}.json"

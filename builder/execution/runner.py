@@ -1,0 +1,231 @@
+"""Runs one action: digests → key → what is there already → action cache → sandbox → store → outputs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from ..cache.disk import DiskActionCache, DiskStore
+from ..cache.file_digests import FileDigests
+from ..cache.keys import Change, InputFile, explain, key_of_parts, key_parts
+from ..core.action import Action, Artifact, Toolchain
+from ..core.diagnostics import BuildError
+from ..core.store import ActionResult, OutputFile
+from .layout import Layout
+from .outputs import are_there, link_trees_beside, publish
+from .processes import Processes
+from .records import read_record, set_stamp, write_record
+from .sandbox import Command, execute, printed_files, reproduction
+from .toolchains import require
+
+
+class How(Enum):
+    """Where an action's outputs came from."""
+
+    RAN = "ran"
+    CACHED = "from the cache"
+    UP_TO_DATE = "up to date"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A successful action: where its outputs came from, what it printed, and what changed since its last run."""
+
+    how: How
+    printed: str = ""
+    changes: tuple[Change, ...] | None = None
+
+
+class ActionFailed(Exception):
+    """An action did not succeed. `printed` is its own output, `reproduce` a shell line that runs it again."""
+
+    def __init__(self, action: Action, reason: str, printed: str = "", reproduce: str | None = None):
+        super().__init__(f"{action.mnemonic} of {action.owner or action.outputs[0].exec_path} {reason}")
+        self.action = action
+        self.reason = reason
+        self.printed = printed
+        self.reproduce = reproduce
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What running needs besides the action."""
+
+    layout: Layout
+    toolchains: Mapping[str, Toolchain]
+    store: DiskStore
+    results: DiskActionCache
+    digests: FileDigests
+    processes: Processes
+
+    @property
+    def identities(self) -> dict[str, str]:
+        """What enters keys, by toolchain."""
+        return {name: toolchain.identity for name, toolchain in self.toolchains.items()}
+
+
+def run_action(
+    machine: Machine,
+    action: Action,
+    *,
+    use_cache: bool = True,
+    about_to_run: Callable[[Action], None] = lambda action: None,
+    timeout_seconds: float | None = None,
+    log: bool = False,
+) -> Outcome:
+    """Bring the outputs of `action` up to date. Its inputs are there already.
+
+    `use_cache` False: run it whatever is known, and still record the result. `about_to_run` is
+    called when it turns out that it has to run. `log`: its only output is all that it prints.
+
+    Raises:
+        ActionFailed: it failed; nothing of what was there has changed.
+        Interrupted: the build is being stopped.
+    """
+    try:
+        inputs = _needed_inputs(machine, action)
+        files = _digest(machine, inputs)
+    except OSError as error:
+        raise ActionFailed(action, f"cannot read its input: {error}") from error
+    reduced = dataclasses.replace(action, inputs=inputs, unused_inputs=None)
+    parts = list(key_parts(reduced, files, machine.identities))
+    key = key_of_parts(parts)
+    before = read_record(machine.layout, action)
+    changes = tuple(explain(before.parts, parts)) if before else None
+    if use_cache:
+        if before and not changes and are_there(machine.layout, machine.digests, before.result):
+            set_stamp(machine.layout, action, before.changed_ns)
+            return Outcome(How.UP_TO_DATE)
+        result = machine.results.get(key)
+        if result and set(result.outputs) == {a.exec_path for a in action.outputs} and _publish(machine, action, result):
+            write_record(machine.layout, action, parts, result, before)
+            return Outcome(How.CACHED, _printed(machine, result), changes)
+    about_to_run(action)
+    result = _run(machine, reduced, files, timeout_seconds, log)
+    machine.results.put(key, result)
+    if not _publish(machine, action, result):
+        raise ActionFailed(action, "made outputs that the store lost at once: the disk may be failing")
+    write_record(machine.layout, action, parts, result, before)
+    return Outcome(How.RAN, _printed(machine, result), changes)
+
+
+def command_of(
+    toolchains: Mapping[str, Toolchain],
+    owner: str,
+    toolchain: str,
+    also: Sequence[str],
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    files: Mapping[str, Path],
+    *,
+    outputs: tuple[str, ...] = (),
+    timeout_seconds: float | None = None,
+    log: str | None = None,
+) -> Command:
+    """A command in full. Raises BuildError where this machine lacks a toolchain that it needs."""
+    trees: dict[str, Path] = {}
+    for name in dict.fromkeys(([toolchain] if toolchain else []) + list(also)):
+        require(toolchains[name], owner)
+        trees.update(toolchains[name].trees)
+    prefix = toolchains[toolchain].command if toolchain else ()
+    return Command((*prefix, *argv), environment, files, trees, outputs, timeout_seconds, log)
+
+
+def _needed_inputs(machine: Machine, action: Action) -> tuple[Artifact, ...]:
+    """The inputs without those that the action's list of unused ones names, and without the list."""
+    if action.unused_inputs is None:
+        return action.inputs
+    unused = set(machine.layout.file(action.unused_inputs).read_text().splitlines())
+    unused.add(action.unused_inputs.exec_path)
+    return tuple(artifact for artifact in action.inputs if artifact.exec_path not in unused)
+
+
+def _digest(machine: Machine, inputs: Sequence[Artifact]) -> dict[str, InputFile]:
+    return {artifact.exec_path: machine.digests.file(machine.layout.file(artifact)) for artifact in inputs}
+
+
+def _run(
+    machine: Machine, action: Action, files: Mapping[str, InputFile], timeout_seconds: float | None, log: bool
+) -> ActionResult:
+    """Run the action in a sandbox and store what it made. A failure leaves the sandbox, to be looked into."""
+    paths = {artifact.exec_path: machine.layout.file(artifact) for artifact in action.inputs}
+    threads = {"OMP_NUM_THREADS": str(action.resources.cpus)}
+    try:
+        command = command_of(
+            machine.toolchains,
+            action.owner,
+            action.toolchain,
+            action.also,
+            action.argv,
+            {**threads, **action.environment},
+            paths,
+            outputs=tuple(artifact.exec_path for artifact in action.outputs),
+            timeout_seconds=timeout_seconds,
+            log=action.outputs[0].exec_path if log else None,
+        )
+    except BuildError as error:
+        raise ActionFailed(action, str(error)) from error
+    machine.layout.staging.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{action.mnemonic}-", dir=machine.layout.staging))
+    try:
+        result = _run_in(machine, action, command, folder)
+    except subprocess.TimeoutExpired as error:
+        reason = f"took longer than {error.timeout:g} s"
+        raise ActionFailed(action, reason, _text_of(command, folder), reproduction(command, folder)) from error
+    except OSError as error:
+        raise ActionFailed(action, f"could not be run: {error}", "", reproduction(command, folder)) from error
+    after = _digest(machine, action.inputs)
+    if changed := [path for path in files if after[path] != files[path]]:
+        raise ActionFailed(action, f"is out of date already: {', '.join(changed)} changed while it ran; build again")
+    shutil.rmtree(folder, ignore_errors=True)
+    return result
+
+
+def _run_in(machine: Machine, action: Action, command: Command, folder: Path) -> ActionResult:
+    completed = execute(command, folder, machine.processes)
+    if completed.status != 0:
+        how = f"failed with exit status {completed.status}"
+        if completed.status < 0:
+            how = f"was ended by signal {-completed.status}"
+        raise ActionFailed(action, how, _text_of(command, folder), reproduction(command, folder))
+    made = {path: completed.root / path for path in command.outputs}
+    if missing := [path for path, file in made.items() if not file.is_file()]:
+        reason = f"succeeded, but did not make its output{'s' * (len(missing) > 1)} {', '.join(missing)}"
+        raise ActionFailed(action, reason, _text_of(command, folder), reproduction(command, folder))
+    outputs = {
+        path: OutputFile(machine.store.put(file), executable=bool(file.stat().st_mode & 0o100))
+        for path, file in made.items()
+    }
+    printed = [machine.store.put(file) if file.stat().st_size else None for file in completed.printed]
+    return ActionResult(outputs, *printed)
+
+
+def _publish(machine: Machine, action: Action, result: ActionResult) -> bool:
+    if not publish(machine.layout, machine.store, machine.digests, result):
+        return False
+    trees = {name: path for tool in action.also for name, path in machine.toolchains[tool].trees.items()}
+    for path, output in result.outputs.items():
+        if output.executable and trees:
+            link_trees_beside(machine.layout.output(path), trees)
+    return True
+
+
+def _text_of(command: Command, folder: Path) -> str:
+    texts = []
+    for file in printed_files(command, folder):
+        with contextlib.suppress(OSError):
+            texts.append(file.read_text(errors="replace"))
+    return "".join(texts)
+
+
+def _printed(machine: Machine, result: ActionResult) -> str:
+    digests = [digest for digest in (result.stdout, result.stderr) if digest]
+    return b"".join(machine.store.read(digest) or b"" for digest in digests).decode(errors="replace")

@@ -1,0 +1,131 @@
+"""The toolchains of this machine: which command each name stands for, and what identifies it."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from ..core.action import Toolchain
+from ..core.diagnostics import BuildError, Diagnostic
+
+# Distributions that actions import or link: their versions are part of what a toolchain is.
+_PYTHON_DISTRIBUTIONS = (
+    "executorch",
+    "flatbuffers",
+    "numpy",
+    "pytest",
+    "safetensors",
+    "torch",
+    "torchao",
+)
+
+_REMEDIES = {
+    "cc": "install a C++ compiler (Debian: apt install g++; macOS: xcode-select --install) so that "
+    "c++, g++ or clang++ is in PATH",
+    "ar": "install binutils (Debian: apt install binutils) so that ar is in PATH",
+    "shell": "install bash, so that it is in PATH",
+    "executorch": "install the official runtime: pip install 'rules_executorch[host]'",
+}
+
+
+def host_toolchains() -> dict[str, Toolchain]:
+    """The toolchains of this machine by name.
+
+    A tool that is missing is here all the same: it is an error only when an action needs it (see
+    require). Neither torch nor executorch is imported: versions come from their metadata.
+    """
+    return {
+        toolchain.name: toolchain
+        for toolchain in (
+            _python(),
+            _program("shell", ("bash",), lambda path: "bash"),
+            _program("cc", ("c++", "g++", "clang++"), _compiler_identity),
+            _program("ar", ("ar", "llvm-ar"), _first_line_of_version),
+            _executorch(),
+        )
+    }
+
+
+def require(toolchain: Toolchain, owner: str) -> None:
+    """Check that the tool is there, for an action of target `owner`.
+
+    Raises:
+        BuildError: it is not, with what to install.
+    """
+    if not toolchain.command and not toolchain.trees:
+        raise BuildError(
+            Diagnostic(
+                f"{owner} needs the toolchain '{toolchain.name}', which was not found on this machine",
+                remedy=_REMEDIES.get(toolchain.name),
+            )
+        )
+
+
+def _python() -> Toolchain:
+    site_packages = tuple(dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib")))
+    versions = [f"{name} {_version(name) or 'absent'}" for name in _PYTHON_DISTRIBUTIONS]
+    interpreter = f"{platform.python_implementation()} {platform.python_version()} {sysconfig.get_platform()}"
+    # Not -I: it would ignore PYTHONHASHSEED. The environment holds only what the sandbox puts there.
+    launcher = str(Path(__file__).with_name("python_launcher.py"))
+    return Toolchain(
+        "python",
+        (sys.executable, "-S", "-s", launcher, *site_packages, "--"),
+        "\n".join([interpreter, *versions, f"launcher {_launcher_hash()}"]),
+    )
+
+
+def _executorch() -> Toolchain:
+    trees = {name: folder for name in ("executorch", "torch") if (folder := _package_folder(name))}
+    identity = f"executorch {_version('executorch')} torch {_version('torch')} {sysconfig.get_platform()}"
+    return Toolchain("executorch", (), identity, trees if _version("executorch") else {})
+
+
+def _program(name: str, candidates: tuple[str, ...], identify) -> Toolchain:
+    for candidate in candidates:
+        if path := shutil.which(candidate):
+            return Toolchain(name, (path,), identify(path))
+    return Toolchain(name, (), f"no {name}")
+
+
+def _compiler_identity(path: str) -> str:
+    return f"{_first_line_of_version(path)} {_output(path, '-dumpmachine').strip()}"
+
+
+def _first_line_of_version(path: str) -> str:
+    return _output(path, "--version").partition("\n")[0].strip()
+
+
+def _output(*command: str) -> str:
+    """What a command prints, or nothing if it fails: then the tool fails again where it is used, and is seen."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _package_folder(name: str) -> Path | None:
+    """The folder of an installed package, found without importing it."""
+    for place in dict.fromkeys(sysconfig.get_path(p) for p in ("purelib", "platlib")):
+        if (folder := Path(place, name)).is_dir():
+            return folder
+    return None
+
+
+@functools.cache
+def _launcher_hash() -> str:
+    from ..core.digest import digest_file
+
+    return digest_file(Path(__file__).with_name("python_launcher.py")).hash[:16]
