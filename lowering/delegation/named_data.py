@@ -58,6 +58,18 @@ class NamedDataStore:
             raise ValueError(f"alignment must be positive, not {alignment}")
         self._insert(key, self._intern(data), alignment, external_tag)
 
+    def add_by_content(
+        self, data: bytes | torch.Tensor, alignment: int = 1, external_tag: str | None = None
+    ) -> str:
+        """Store `data` under the SHA-256 of its bytes, in hexadecimal, and return that key.
+
+        So equal weights are stored once, whichever partitions, methods and backends use them.
+        """
+        size, content = content_key(data)
+        key = content.hex()
+        self._insert(key, self._index(data, (size, content)), alignment, external_tag)
+        return key
+
     def merge(self, other: NamedDataStoreOutput) -> None:
         """Add all that another store holds. Raises ValueError as add_named_data does."""
         indices = [self._intern(buffer) for buffer in other.buffers]
@@ -76,8 +88,11 @@ class NamedDataStore:
     get_named_data_store_output = output  # ExecuTorch's name for it
 
     def _intern(self, data: bytes | torch.Tensor) -> int:
-        size, content = content_key(data)
-        index = self._index_by_content.setdefault((size, content), len(self._buffers))
+        return self._index(data, content_key(data))
+
+    def _index(self, data: bytes | torch.Tensor, content: tuple[int, bytes]) -> int:
+        """The index of the buffer with these contents, a new one if need be."""
+        index = self._index_by_content.setdefault(content, len(self._buffers))
         if index == len(self._buffers):
             self._buffers.append(data)
         return index
