@@ -56,7 +56,7 @@ class Conversion:
         self.graph = Graph()
         self.modules: dict[str, torch.nn.Module] = {}
         self.placeholders: dict[str, Handle] = {}
-        self._context = context
+        self.context = context
         self._owner = owner
         self._symbols = Symbols(self.graph, context.fake_mode.shape_env)
         self._meta: dict[str, Any] = {}
@@ -79,13 +79,14 @@ class Conversion:
                 return _with_values(values, node.args[0])
             else:
                 self._meta = {key: node.meta[key] for key in _INHERITED if key in node.meta}
-                self._meta["debug_handle"] = next(self._context.debug_handles)
+                self._meta["debug_handle"] = next(self.context.debug_handles)
                 args, kwargs = _with_values(values, (node.args, node.kwargs))
                 values[node] = self._call_node(node, tuple(args), dict(kwargs))
         return None
 
     def _placeholder(self, source: Node) -> Any:
-        node = self.graph.create_node("placeholder", source.name, source.args, name=source.name)
+        node = self.graph.placeholder(source.name)
+        node.name = source.name  # exactly: the signature names it, and fx avoids names such as "input"
         node.meta.update(source.meta)
         val = source.meta.get("val")
         self._symbols.learn(node, val)
@@ -134,7 +135,7 @@ class Conversion:
             return self._mutate(op, args, kwargs, val)
         if is_view(op):
             return self._view(op, args, kwargs, val)
-        if op in self._context.preserve_ops and not returns_alias(op):
+        if op in self.context.preserve_ops and not returns_alias(op):
             kept = self._keep(op, args, kwargs, val)
             if kept is not None:
                 return kept
@@ -148,7 +149,7 @@ class Conversion:
     def _decompositions(self, op: OpOverload) -> Iterator[Callable[..., Any]]:
         """What to try, in order: ours first, then PyTorch's if the runtime cannot run `op` as it is."""
         yield from decompositions_of(op)
-        if self._context.operators.kernel(op) is None:
+        if self.context.operators.kernel(op) is None:
             function = torch_decomposition(op)
             if function is not None:
                 yield function
@@ -156,7 +157,7 @@ class Conversion:
     def _keep(self, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], val: Any) -> Any:
         """`op` as it is, or None where the filter refuses this node."""
         node = self._node(op, self._argument(args), self._argument(kwargs), val)
-        if self._context.keep is None or self._context.keep(node):
+        if self.context.keep is None or self.context.keep(node):
             return self._results(node, val)
         self.graph.erase_node(node)
         return None
@@ -193,12 +194,12 @@ class Conversion:
 
     def _recording(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Recording | None:
         """What `function` does with such arguments; None where it declines."""
-        recordings = self._context.recordings
+        recordings = self.context.recordings
         key = (function, signature((args, kwargs), {}))
         if key not in recordings:
-            fakes = _distinct_fakes(_handles((args, kwargs)), self._context.fake_mode)
+            fakes = _distinct_fakes(_handles((args, kwargs)), self.context.fake_mode)
             fake_args, fake_kwargs = tree_map(lambda v: fakes[id(v)] if isinstance(v, Handle) else v, (args, kwargs))
-            recordings[key] = record(function, fake_args, fake_kwargs, self._context.fake_mode)
+            recordings[key] = record(function, fake_args, fake_kwargs, self.context.fake_mode)
         return recordings[key]
 
     def _play(self, recording: Recording, args: Any, kwargs: Any) -> Any:
@@ -298,7 +299,7 @@ class Conversion:
         """`value` as a node's argument, with the graphs in it converted."""
         if isinstance(value, _Module):
             module = value.module
-            self.modules[value.name] = convert_body(self._context, module) if isinstance(module, GraphModule) else module
+            self.modules[value.name] = convert_body(self.context, module) if isinstance(module, GraphModule) else module
             return self.graph.get_attr(value.name)
         if isinstance(value, (list, tuple)):
             return type(value)([self._bodies(item) for item in value])

@@ -25,6 +25,7 @@ from ..operators import OperatorSet, stock
 from .aliasing import Handle, UnsupportedAliasing
 from .conversion import Context, Conversion
 from .folding import fold_constants
+from .layout import assign_layouts
 from .parts import EdgeParts, remove_dead_code
 
 _MUTATIONS = {
@@ -69,6 +70,7 @@ def _convert(
     graph_module = GraphModule(conversion.modules, conversion.graph)
     graph_module.meta.update(program.graph_module.meta)
     parts = EdgeParts(graph_module, signature, dict(program.state_dict), dict(program.constants))
+    assign_layouts(graph_module, conversion.context.fake_mode)
     fold_constants(parts)
     remove_dead_code(parts)
     return parts.program(program)

@@ -6,11 +6,19 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from torch._decomp import core_aten_decompositions
+from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._ops import OpOverload
 
 from ..schemas import is_composite
-from . import identities, normalization, scalars  # noqa: F401  (they register themselves)
+from . import (  # noqa: F401  (they register themselves)
+    attention,
+    identities,
+    normalization,
+    pooling,
+    products,
+    recurrent,
+    scalars,
+)
 from .register import TABLE
 
 __all__ = ["decompositions_of", "torch_decomposition"]
@@ -23,8 +31,11 @@ def decompositions_of(op: OpOverload) -> tuple[Callable[..., Any], ...]:
 
 @cache
 def torch_decomposition(op: OpOverload) -> Callable[..., Any] | None:
-    """PyTorch's own decomposition of `op` towards core ATen."""
-    return _core_table().get(op) or (op.decompose if is_composite(op) else None)
+    """PyTorch's own decomposition of `op`: towards core ATen if it can, else any that it has."""
+    function = _core_table().get(op)
+    if function is not None or is_composite(op):
+        return function or op.decompose
+    return decomposition_table.get(op)
 
 
 @cache

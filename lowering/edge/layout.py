@@ -1,0 +1,162 @@
+"""Memory layout: every tensor of an edge program is dense, in the default order or channels-last.
+
+A kernel writes what it is told to write, whatever strides PyTorch would have given the result. So
+here each value gets the layout that it will have on the device: default, unless it comes from a
+channels-last tensor through operators whose kernels work in that order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx import Graph, GraphModule, Node
+from torch.utils._pytree import tree_map
+
+aten = torch.ops.aten
+
+# Operators whose kernels take and give channels-last tensors, if all their 4-D tensors are.
+_FOLLOWING = frozenset(
+    {
+        aten.convolution.default,
+        aten.max_pool2d_with_indices.default,
+        aten._native_batch_norm_legit_no_training.default,
+        aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default, aten.minimum.default,
+        aten.add.Scalar, aten.sub.Scalar, aten.mul.Scalar, aten.div.Scalar,
+        aten.relu.default, aten.hardtanh.default, aten.clamp.default, aten.leaky_relu.default, aten.elu.default,
+        aten.sigmoid.default, aten.tanh.default, aten.gelu.default, aten.exp.default, aten.abs.default, aten.neg.default,
+        aten.sqrt.default, aten.rsqrt.default, aten.reciprocal.default,
+        aten.cat.default,
+        aten._to_copy.default, aten.clone.default,
+    }
+)  # fmt: skip
+
+_CONVERTING = (aten._to_copy.default, aten.clone.default)
+_FORMATS = {torch.contiguous_format: False, torch.channels_last: True, torch.channels_last_3d: True}
+
+
+def assign_layouts(module: GraphModule, fake_mode: FakeTensorMode) -> None:
+    """Give every value of `module` its layout, and convert where a kernel needs another."""
+    layouts = _Layouts(module.graph, fake_mode)
+    for node in list(module.graph.nodes):
+        layouts.assign(node)
+    for body in (getattr(module, node.target) for node in module.graph.find_nodes(op="get_attr")):
+        if isinstance(body, GraphModule):
+            assign_layouts(body, fake_mode)
+
+
+class _Layouts:
+    """Which nodes are channels-last, and the conversions made so far."""
+
+    def __init__(self, graph: Graph, fake_mode: FakeTensorMode):
+        self._graph = graph
+        self._fake_mode = fake_mode
+        self._channels_last: set[Node] = set()
+        self._converted: dict[tuple[Node, bool], Node] = {}
+        self._vals: dict[Any, FakeTensor] = {}
+
+    def assign(self, node: Node) -> None:
+        """Decide `node`'s layout from those of its inputs, which are decided already."""
+        if node.op == "placeholder":
+            self._set(node, is_channels_last(node.meta.get("val")))
+        elif node.op == "call_function" and isinstance(node.target, OpOverload):
+            wanted = self._wanted(node)
+            self._convert_inputs(node, wanted)
+            if node.target in _CONVERTING and self._changes_nothing(node, wanted):
+                self._replace(node, node.args[0])
+            else:
+                self._set(node, wanted)
+        elif node.op == "call_function" and node.all_input_nodes and node.all_input_nodes[0] in self._channels_last:
+            self._set(node, True)  # getitem of an operator with several results
+        elif node.op == "call_function":
+            self._set(node, False)
+
+    def _wanted(self, node: Node) -> bool:
+        memory_format = node.kwargs.get("memory_format")
+        if node.target in _CONVERTING and memory_format in _FORMATS:
+            return _FORMATS[memory_format]
+        inputs = [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+        if node.target not in _FOLLOWING or not any(n in self._channels_last for n in inputs):
+            return False
+        # Kernels that broadcast do not do so across layouts.
+        return node.target is aten.convolution.default or all(n.meta["val"].dim() in (0, 4) for n in inputs) or (
+            node.target is aten._native_batch_norm_legit_no_training.default
+        )
+
+    def _convert_inputs(self, node: Node, channels_last: bool) -> None:
+        if node.target in _CONVERTING:
+            return
+        for source in node.all_input_nodes:
+            val = source.meta.get("val")
+            if isinstance(val, torch.Tensor) and val.dim() in (4, 5) and (source in self._channels_last) != channels_last:
+                node.replace_input_with(source, self._conversion(source, channels_last, node))
+
+    def _conversion(self, source: Node, channels_last: bool, before: Node) -> Node:
+        key = (source, channels_last)
+        if key not in self._converted:
+            rank = source.meta["val"].dim()
+            last = torch.channels_last if rank == 4 else torch.channels_last_3d
+            memory_format = last if channels_last else torch.contiguous_format
+            with self._graph.inserting_before(before):
+                node = self._graph.call_function(aten.clone.default, (source,), {"memory_format": memory_format})
+            node.meta.update({k: v for k, v in before.meta.items()}, val=source.meta["val"])
+            self._set(node, channels_last)
+            self._converted[key] = node
+        return self._converted[key]
+
+    def _changes_nothing(self, node: Node, wanted: bool) -> bool:
+        source = node.args[0]
+        same_dtype = node.meta["val"].dtype == source.meta["val"].dtype
+        return same_dtype and (source in self._channels_last) == wanted
+
+    def _replace(self, node: Node, source: Node) -> None:
+        node.replace_all_uses_with(source)
+        self._graph.erase_node(node)
+
+    def _set(self, node: Node, channels_last: bool) -> None:
+        if channels_last:
+            self._channels_last.add(node)
+        if "val" in node.meta:
+            node.meta["val"] = tree_map(lambda v: self._val(v, channels_last), node.meta["val"])
+
+    def _val(self, val: Any, channels_last: bool) -> Any:
+        if not isinstance(val, FakeTensor):
+            return val
+        strides = dense_strides(val.shape, channels_last and val.dim() in (4, 5))
+        if _expressions(strides) == _expressions(val.stride()) and val.storage_offset() == 0:
+            return val
+        key = (_expressions(val.shape), _expressions(strides), val.dtype)
+        if key not in self._vals:
+            with self._fake_mode:
+                self._vals[key] = torch.empty_strided(val.shape, strides, dtype=val.dtype, device=val.device)
+        return self._vals[key]
+
+
+def dense_strides(sizes: Any, channels_last: bool) -> tuple[Any, ...]:
+    """Strides in elements of a dense tensor of these sizes; `channels_last` moves dimension 1 innermost."""
+    order = list(range(len(sizes)))
+    if channels_last:
+        order = [0, *order[2:], 1]
+    strides: list[Any] = [1] * len(sizes)
+    step: Any = 1
+    for dimension in reversed(order):
+        strides[dimension] = step
+        size = sizes[dimension]
+        step = step * size if not isinstance(size, int) or size > 1 else step
+    return tuple(strides)
+
+
+def is_channels_last(val: Any) -> bool:
+    """Whether a tensor is dense with dimension 1 innermost, and not in the default order as well."""
+    if not isinstance(val, torch.Tensor) or val.dim() not in (4, 5):
+        return False
+    sizes = val.shape
+    moved = [s for s in (sizes[1], *sizes[2:]) if not (isinstance(s, int) and s == 1)]
+    ambiguous = (isinstance(sizes[1], int) and sizes[1] == 1) or len(moved) < 2
+    return not ambiguous and _expressions(val.stride())[1:] == _expressions(dense_strides(sizes, True))[1:]
+
+
+def _expressions(sizes: Any) -> tuple[Any, ...]:
+    return tuple(s if isinstance(s, int) else s.node.expr for s in sizes)
