@@ -1,10 +1,13 @@
-"""The encoder: embedded characters of a written date → memory, once per date."""
+"""The method `encode`: the characters of a written date → memory, once per date."""
 
 from __future__ import annotations
 
 import math
 
 import torch
+from characters import MAX_SOURCE_LENGTH
+from embedding import EXAMPLE_LENGTH, LENGTH, WIDTH, character_embedding
+from rules_executorch.lowering.model import Method, Model
 from torch import Tensor, nn
 
 LAYERS = 2
@@ -50,14 +53,38 @@ class Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Embedded characters float32[batch, length, width] → memory of the same shape."""
+    """Embedded characters float32[batch, length, WIDTH] → memory of the same shape."""
 
-    def __init__(self, width: int, max_length: int):
+    def __init__(self) -> None:
         super().__init__()
-        self.positions = nn.Parameter(torch.randn(max_length, width) * width**-0.5)
-        self.layers = nn.Sequential(*(Layer(width) for _ in range(LAYERS)))
-        self.norm = nn.LayerNorm(width)
+        self.positions = nn.Parameter(torch.randn(MAX_SOURCE_LENGTH, WIDTH) * WIDTH**-0.5)
+        self.layers = nn.Sequential(*(Layer(WIDTH) for _ in range(LAYERS)))
+        self.norm = nn.LayerNorm(WIDTH)
 
     def forward(self, embedded: Tensor) -> Tensor:
         length = embedded.shape[1]
         return self.norm(self.layers(embedded + self.positions[:length]))
+
+
+class DateEncoder(nn.Module):
+    """The part of the model that `encode` needs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = character_embedding()
+        self.encoder = Encoder()
+
+    def encode(self, characters: Tensor) -> Tensor:
+        """Token ids int64[batch, length] → memory float32[batch, length, WIDTH]."""
+        return self.encoder(self.embedding(characters))
+
+
+def encode_method() -> Method:
+    """`encode` for one date at a time."""
+    characters = torch.zeros(1, EXAMPLE_LENGTH, dtype=torch.int64)
+    return Method((characters,), dynamic_shapes={"characters": {1: LENGTH}})
+
+
+def date_encoder() -> Model:
+    """`encode` alone, so that building it depends on no code of `decode`'s."""
+    return Model(DateEncoder(), {"encode": encode_method()})

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import torch
 from characters import START, TARGET_LENGTH, decode_text, encode_text
-from dates import WIDTH, EncoderDecoder
+from dates import EncoderDecoder
+from embedding import WIDTH
 
 
 @torch.no_grad()

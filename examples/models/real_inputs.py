@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 from characters import END, START, encode_text
-from dates import WIDTH
+from embedding import WIDTH
 from held_out import held_out_dates
 
 COUNT = 200

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import torch
 from characters import END, START, TARGET_LENGTH, VOCABULARY_SIZE, encode_text
-from dates import WIDTH, EncoderDecoder
+from dates import EncoderDecoder
+from embedding import WIDTH
 from greedy import normalize
 from held_out import held_out_dates
 from safetensors.torch import save_file
