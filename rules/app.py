@@ -103,7 +103,7 @@ EXECUTORCH_CC_LIBRARY = Rule(
                 AttributeType.LABEL_LIST,
                 "The ExecuTorch runtime of the device, as cc_library targets. Default: the official one on this "
                 "machine.",
-                default=("@rules_executorch//runtime:program",),
+                default=("@rules_executorch//runtime:executorch",),
             ),
         },
     ),

@@ -14,9 +14,9 @@ from rules_executorch.builder.core.action import Artifact, Resources, RunSpec
 from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSchema
 
 from .attributes import ARGS, CC_DEPS, DATA, TEST_ATTRIBUTES, timeout_seconds
-from .expand import TOOLCHAIN, expand
+from .expand import expand
 from .files import files_of, runfiles_of
-from .linking import RUNFILES, link_program, linked_toolchains
+from .linking import link_program, linked_toolchains
 from .providers import CcInfo, Library
 
 _C_SOURCES = (".c",)
@@ -38,6 +38,7 @@ def merge_cc(infos: Iterable[CcInfo]) -> CcInfo:
     return CcInfo(
         headers=Depset((), (info.headers for info in infos)),
         includes=Depset((), (info.includes for info in infos)),
+        system_includes=Depset((), (info.system_includes for info in infos)),
         defines=Depset((), (info.defines for info in infos)),
         libraries=Depset((), (info.libraries for info in infos)),
         toolchains=Depset((), (info.toolchains for info in infos)),
@@ -51,7 +52,8 @@ def compile_sources(ctx: RuleContext, sources: Iterable[Artifact], info: CcInfo,
     Every source sees all headers of `info`, and no other source: a change in one compiles that one.
     """
     flags = [
-        *(_include_flag(folder) for folder in info.includes.to_list()),
+        *(f"-I{folder}" for folder in info.includes.to_list()),
+        *(f"-isystem{folder}" for folder in info.system_includes.to_list()),
         *(f"-D{define}" for define in info.defines.to_list()),
     ]
     headers = info.headers.to_list()
@@ -80,11 +82,6 @@ def compile_sources(ctx: RuleContext, sources: Iterable[Artifact], info: CcInfo,
     return objects
 
 
-def _include_flag(folder: str) -> str:
-    """How the compiler is told of a folder: those of toolchains without warnings about their headers."""
-    return f"-isystem{folder}" if folder.startswith(f"{TOOLCHAIN}/") else f"-I{folder}"
-
-
 def _path_in_package(ctx: RuleContext, source: Artifact) -> str:
     """The source's path below the package, or, for one of another package, below the execution root."""
     prefix = f"{ctx.package_path}/"
@@ -100,31 +97,21 @@ def _own_info(ctx: RuleContext) -> tuple[CcInfo, list[Artifact]]:
     attr = ctx.attr
     below = merge_cc(dependency.provider(CcInfo) for dependency in attr.deps)
     includes = [ctx.repository_path]
-    for folder in _expanded(ctx, "includes"):
+    for folder in attr.includes:
         path = posixpath.normpath(posixpath.join(ctx.package_path, folder))
-        if folder.startswith(f"{TOOLCHAIN}/"):
-            path = folder
-        elif folder.startswith("/") or not f"{path}/".startswith(f"{ctx.repository_path}/"):
+        if folder.startswith("/") or not f"{path}/".startswith(f"{ctx.repository_path}/"):
             raise ctx.error(f"`includes` of {ctx.label} has {folder!r}, which is outside its repository")
         includes.append(path)
     info = CcInfo(
         headers=Depset(files_of(getattr(attr, "hdrs", ())), [below.headers]),
         includes=Depset(includes, [below.includes]),
-        defines=Depset(_expanded(ctx, "defines"), [below.defines]),
+        system_includes=Depset((f".toolchain/{path}" for path in attr.toolchain_includes), [below.system_includes]),
+        defines=Depset(attr.defines, [below.defines]),
         libraries=below.libraries,
         toolchains=Depset(attr.toolchains, [below.toolchains]),
         programs=below.programs,
     )
     return info, [file for file in files_of(attr.srcs) if file.exec_path.endswith(_HEADERS)]
-
-
-def _expanded(ctx: RuleContext, attribute: str) -> tuple[str, ...]:
-    """The strings of an attribute with `$(TOOLCHAIN)` and `$(location …)` replaced."""
-    inputs = (*ctx.attr.srcs, *getattr(ctx.attr, "hdrs", ()), *ctx.attr.additional_linker_inputs)
-    variables = {"TOOLCHAIN": TOOLCHAIN}
-    if attribute == "linkopts":
-        variables["RUNFILES"] = RUNFILES  # replaced when the program is linked
-    return tuple(expand(ctx, text, attribute, inputs, variables) for text in getattr(ctx.attr, attribute))
 
 
 def _compile_own(ctx: RuleContext) -> tuple[CcInfo, list[Artifact], list[Artifact]]:
@@ -134,6 +121,7 @@ def _compile_own(ctx: RuleContext) -> tuple[CcInfo, list[Artifact], list[Artifac
     seen = CcInfo(
         headers=Depset(private_headers, [info.headers]),
         includes=info.includes,
+        system_includes=info.system_includes,
         defines=info.defines,
         toolchains=info.toolchains,
     )
@@ -144,7 +132,7 @@ def _compile_own(ctx: RuleContext) -> tuple[CcInfo, list[Artifact], list[Artifac
                 f"`srcs` of {ctx.label} has {file.exec_path}, which is no source, header or archive",
                 notes=(f"known endings: {' '.join(_COMPILED + _HEADERS + _ARCHIVES)}",),
             )
-    objects = compile_sources(ctx, compiled, seen, _expanded(ctx, "copts"))
+    objects = compile_sources(ctx, compiled, seen, ctx.attr.copts)
     return info, objects, [file for file in sources if file.exec_path.endswith(_ARCHIVES)]
 
 
@@ -166,12 +154,13 @@ def _library(ctx: RuleContext) -> Sequence[Provider]:
         objects=tuple(objects) if ctx.attr.alwayslink else (),
         archives=tuple(archives) if ctx.attr.alwayslink else files,
         whole=ctx.attr.alwayslink,
-        linkopts=_expanded(ctx, "linkopts"),
-        extra_files=tuple(files_of(ctx.attr.additional_linker_inputs)),
+        linkopts=tuple(ctx.attr.linkopts),
+        toolchain_libraries=tuple(ctx.attr.toolchain_libraries),
     )
     info = CcInfo(
         headers=info.headers,
         includes=info.includes,
+        system_includes=info.system_includes,
         defines=info.defines,
         libraries=Depset([library], [info.libraries]),
         toolchains=info.toolchains,
@@ -192,8 +181,8 @@ def _program(ctx: RuleContext, seconds: int) -> Sequence[Provider]:
         label=ctx.full_name(ctx.label),
         objects=tuple(objects),
         archives=tuple(archives),
-        linkopts=_expanded(ctx, "linkopts"),
-        extra_files=tuple(files_of(ctx.attr.additional_linker_inputs)),
+        linkopts=tuple(ctx.attr.linkopts),
+        toolchain_libraries=tuple(ctx.attr.toolchain_libraries),
     )
     program = ctx.declare_output(ctx.label.name)
     link_program(ctx, program, own, info)
@@ -226,7 +215,7 @@ _COMMON = {
     "deps": CC_DEPS,
     "includes": Attribute(
         AttributeType.STRING_LIST,
-        "Folders, relative to the package or below `$(TOOLCHAIN)/`, in which headers are found by this target and "
+        "Folders, relative to the package, in which headers are found by this target and "
         "those that depend on it. The root of the repository always is one.",
         default=(),
     ),
@@ -240,21 +229,25 @@ _COMMON = {
     ),
     "linkopts": Attribute(
         AttributeType.STRING_LIST,
-        "Linker options, for every program that this is linked into. `$(RUNFILES)` in `-Wl,-rpath,…` is where the "
-        "program finds its runfiles, `$(TOOLCHAIN)` the folder of the toolchains' trees in these and in an action.",
+        "Linker options, for every program that this is linked into.",
         default=(),
     ),
     "data": DATA,
-    "additional_linker_inputs": Attribute(
-        AttributeType.LABEL_LIST,
-        "Files that `linkopts` name with `$(location label)`, such as linker scripts.",
-        (),
-        allow_files=True,
-    ),
     "toolchains": Attribute(
         AttributeType.STRING_LIST,
-        "Toolchains whose folders (at `$(TOOLCHAIN)/<tree>/`) this target, and those that depend on it, compile, link "
-        "and run with. `executorch` is the official device runtime on this machine.",
+        "Toolchains whose trees (at `.toolchain/<tree>/`) this target, and those that depend on it, compile, link and "
+        "run with. `executorch` is the official device runtime on this machine.",
+        default=(),
+    ),
+    "toolchain_includes": Attribute(
+        AttributeType.STRING_LIST,
+        "Folders below `.toolchain/` in which headers are found by this target and those that depend on it.",
+        default=(),
+    ),
+    "toolchain_libraries": Attribute(
+        AttributeType.STRING_LIST,
+        "Shared libraries below `.toolchain/` that programs are linked with. The last part of a path may have "
+        "wildcards, which must match one file.",
         default=(),
     ),
 }

@@ -11,9 +11,6 @@ from rules_executorch.builder.core.action import Artifact
 from rules_executorch.builder.core.diagnostics import nearest
 from rules_executorch.builder.core.label import Label
 
-# Where actions and programs see the trees of their toolchains.
-TOOLCHAIN = ".toolchain"
-
 # `$$`, `$(anything)`, or `$` with the character after it (none at the end of the text).
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\)|(.?))", re.DOTALL)
 

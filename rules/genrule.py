@@ -11,7 +11,7 @@ from rules_executorch.builder.analysis.providers import DefaultInfo, Provider
 from rules_executorch.builder.analysis.rule import Rule
 from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSchema
 
-from .expand import TOOLCHAIN, expand
+from .expand import expand
 from .files import files_of, runfiles_of
 
 
@@ -26,7 +26,6 @@ def _genrule(ctx: RuleContext) -> Sequence[Provider]:
     # With one output, the folder that it is in; with several, the package's, as in Bazel.
     folder = str(PurePosixPath(outputs[0].exec_path).parent) if len(outputs) == 1 else ctx.package_path
     variables = {"SRCS": " ".join(source_paths), "OUTS": " ".join(output_paths), "@D": shlex.quote(folder)}
-    variables["TOOLCHAIN"] = TOOLCHAIN
     variables["RULEDIR"] = shlex.quote(ctx.package_path)
     if len(outputs) == 1:
         variables["@"] = output_paths[0]
@@ -60,7 +59,7 @@ GENRULE = Rule(
                 "The command. `$(location x)` and `$(locations x)` are paths of a file or target in `srcs` or "
                 "`tools`; `$(SRCS)` and `$(OUTS)` all sources and outputs; `$<` and `$@` the only source and "
                 "output; `$(@D)` the folder of the only output, or the package's; `$(RULEDIR)` the package's; "
-                "`$(TOOLCHAIN)` the folder of the toolchains' trees; `$$` a dollar sign. The command stops at the first failure (set -euo pipefail).",
+                "`$$` a dollar sign. The command stops at the first failure (set -euo pipefail).",
                 mandatory=True,
             ),
             "tools": Attribute(

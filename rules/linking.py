@@ -14,10 +14,6 @@ from .providers import CcInfo, EmbeddedProgram, ExecutorchBackendInfo, Library, 
 from .python import python_argv, python_files
 
 
-# In linker options: the place of the program's runfiles.
-RUNFILES = "$(RUNFILES)"
-
-
 def in_link_order(libraries: Depset[Library]) -> list[Library]:
     """Each library before those that it depends on, as linkers that read archives once need it."""
     return libraries.to_list()[::-1]
@@ -26,23 +22,24 @@ def in_link_order(libraries: Depset[Library]) -> list[Library]:
 def link_program(ctx: RuleContext, program: Artifact, own: Library, info: CcInfo) -> None:
     """Declare the action that links `own`, the target's code, and all that `info` has into `program`.
 
-    What embedded ExecuTorch programs need is known only when they are built. So an action before
-    reads their reports, checks that it is there, and hands the linker the arguments for it.
+    What embedded ExecuTorch programs need is known only when they are built, and the names of
+    toolchains' libraries only on the machine that links. So an action before reads the programs'
+    reports, checks that all is there, and hands the linker the arguments for it.
     """
     libraries = in_link_order(info.libraries)
     programs = info.programs.to_list()
-    runfiles = _runfiles_places(program)
     inputs = [*own.files]
-    arguments = ["-o", program.exec_path, *_arguments(own, runfiles)]
-    if programs:
+    arguments = ["-o", program.exec_path, *_arguments(own)]
+    if programs or any(library.toolchain_libraries for library in (own, *libraries)):
         _check_symbols(ctx, programs)
         candidates = _delegate_libraries(programs, libraries)
-        answer = _ask_for_delegates(ctx, program, programs, candidates)
+        toolchain_libraries = [path for library in (own, *libraries) for path in library.toolchain_libraries]
+        answer = _check_link(ctx, program, programs, candidates, toolchain_libraries, linked_toolchains(info))
         inputs += [answer, *(file for library in candidates for file in library.files)]
         arguments.append(f"@{answer.exec_path}")
     for library in libraries:
         inputs += library.files
-        arguments += _arguments(library, runfiles)
+        arguments += _arguments(library)
     ctx.run(
         "CppLink",
         toolchain="cc",
@@ -57,14 +54,13 @@ def link_program(ctx: RuleContext, program: Artifact, own: Library, info: CcInfo
 def link_shared(ctx: RuleContext, output: Artifact, info: CcInfo) -> None:
     """Declare the action that links all that `info` has into a shared library.
 
-    Symbols that nothing in it defines, such as the ExecuTorch runtime's, stay open: the process that loads
-    the library has them.
+    Libraries of toolchains are left out, and their symbols stay open: the process that loads it has them.
     """
     libraries = in_link_order(info.libraries)
     ctx.run(
         "CppLinkShared",
         toolchain="cc",
-        argv=["-shared", "-o", output.exec_path, *(arg for library in libraries for arg in _arguments(library, ()))],
+        argv=["-shared", "-o", output.exec_path, *(arg for library in libraries for arg in _arguments(library))],
         inputs=[file for library in libraries for file in library.files],
         outputs=(output,),
         also=info.toolchains.to_list(),
@@ -72,21 +68,12 @@ def link_shared(ctx: RuleContext, output: Artifact, info: CcInfo) -> None:
     )
 
 
-def _arguments(library: Library, runfiles: Sequence[str]) -> list[str]:
-    """The linker arguments that add `library`. An option with `$(RUNFILES)` is given once for each of `runfiles`."""
+def _arguments(library: Library) -> list[str]:
+    """The linker arguments that add `library`, without libraries of toolchains."""
     archives = [archive.exec_path for archive in library.archives]
     if archives and library.whole:
         archives = ["-Wl,--whole-archive", *archives, "-Wl,--no-whole-archive"]
-    options = []
-    for option in library.linkopts:
-        options += [option.replace(RUNFILES, place) for place in runfiles] if RUNFILES in option else [option]
-    return [*(each.exec_path for each in library.objects), *archives, *options]
-
-
-def _runfiles_places(program: Artifact) -> tuple[str, str]:
-    """Where a program finds its runfiles: beside it, or in the execution root that it stands in."""
-    up = "/".join([".."] * program.exec_path.count("/"))
-    return f"$ORIGIN/{PurePosixPath(program.exec_path).name}.runfiles", f"$ORIGIN/{up}"
+    return [*(each.exec_path for each in library.objects), *archives, *library.linkopts]
 
 
 def linked_toolchains(info: CcInfo) -> tuple[str, ...]:
@@ -120,12 +107,18 @@ def _check_symbols(ctx: RuleContext, programs: Sequence[EmbeddedProgram]) -> Non
             )
 
 
-def _ask_for_delegates(
-    ctx: RuleContext, program: Artifact, programs: Sequence[EmbeddedProgram], candidates: Sequence[Library]
+def _check_link(
+    ctx: RuleContext,
+    program: Artifact,
+    programs: Sequence[EmbeddedProgram],
+    candidates: Sequence[Library],
+    toolchain_libraries: Sequence[str],
+    toolchains: Sequence[str],
 ) -> Artifact:
-    """Declare the action that makes the linker's arguments for the delegates that `programs` turn out to need."""
-    runfiles = _runfiles_places(program)
+    """Declare the action that makes the linker's arguments for delegates and for libraries of toolchains."""
     question = {
+        "program": program.exec_path,
+        "toolchain_libraries": toolchain_libraries,
         "models": [{"label": each.label, "report": each.report.exec_path} for each in programs],
         "backends": [
             {
@@ -138,7 +131,12 @@ def _ask_for_delegates(
             for backend in _backends(programs)
         ],
         "libraries": [
-            {"label": library.label, "arguments": _arguments(library, runfiles)} for library in candidates
+            {
+                "label": library.label,
+                "arguments": _arguments(library),
+                "toolchain_libraries": library.toolchain_libraries,
+            }
+            for library in candidates
         ],
     }
     name = PurePosixPath(program.exec_path).name
@@ -151,5 +149,6 @@ def _ask_for_delegates(
         argv=python_argv(tools, "rules_executorch.rules.tools.check_link", question_file.exec_path, answer.exec_path),
         inputs=(question_file, *(each.report for each in programs), *python_files(tools)),
         outputs=(answer,),
+        also=toolchains,
     )
     return answer

@@ -31,8 +31,8 @@ class Library:
     """What one cc_library adds to a link.
 
     `objects` are linked always, `archives` as far as something refers to them, or always, where
-    `whole` says so. `linkopts` may name `extra_files`, and have `$(RUNFILES)` for the place of a program's
-    runfiles, which only the program knows.
+    `whole` says so. `toolchain_libraries` are shared libraries of the toolchains' trees, as paths
+    (whose last part may have wildcards) below `.toolchain/`.
     """
 
     label: str
@@ -40,25 +40,27 @@ class Library:
     archives: tuple[Artifact, ...] = ()
     whole: bool = False
     linkopts: tuple[str, ...] = ()
-    extra_files: tuple[Artifact, ...] = ()
+    toolchain_libraries: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[Artifact, ...]:
-        """All files that linking it reads."""
-        return self.objects + self.archives + self.extra_files
+        """All inputs of a link that it stands for."""
+        return self.objects + self.archives
 
 
 @dataclass(frozen=True)
 class CcInfo(Provider):
     """C++ code, with all that it depends on.
 
-    `includes` are folders of the execution root to search for `headers`.
+    `includes` and `system_includes` are folders of the execution root to search for `headers`;
+    of headers in the latter, the compiler tells no warnings.
     `toolchains` are those whose trees compiling and linking need. `programs` are ExecuTorch
     programs embedded in it: what they need is linked as well.
     """
 
     headers: Depset[Artifact] = Depset()
     includes: Depset[str] = Depset()
+    system_includes: Depset[str] = Depset()
     defines: Depset[str] = Depset()
     libraries: Depset[Library] = Depset()
     toolchains: Depset[str] = Depset()

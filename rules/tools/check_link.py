@@ -2,13 +2,15 @@
 
 Usage: check_link QUESTION.json ARGUMENTS.rsp
 
-The question lists the models' reports, the backends that they may use, and the libraries that
-carry these. The answer is a response file for the compiler driver.
+The question lists the models' reports, the backends that they may use, the libraries that carry
+these, and libraries of toolchains. The answer is a response file for the compiler driver.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import json
+import os
 import sys
 from typing import Any
 
@@ -17,8 +19,8 @@ class LinkError(Exception):
     """What cannot be linked as asked, and what to do; shown as it is."""
 
 
-def delegate_arguments(question: dict[str, Any], reports: dict[str, dict[str, Any]]) -> list[str]:
-    """The linker's arguments for the libraries of all delegates in `reports` (by path).
+def needed_libraries(question: dict[str, Any], reports: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the question's libraries that carry the delegates of all `reports` (by path), in their order.
 
     Raises:
         LinkError: a delegate without a library, or with two.
@@ -27,12 +29,7 @@ def delegate_arguments(question: dict[str, Any], reports: dict[str, dict[str, An
     for model in question["models"]:
         for delegate in reports[model["report"]]["delegates"]:
             needed.update(_libraries_of(delegate, model["label"], question["backends"]))
-    return [
-        argument
-        for library in question["libraries"]
-        if library["label"] in needed
-        for argument in library["arguments"]
-    ]
+    return [library for library in question["libraries"] if library["label"] in needed]
 
 
 def _libraries_of(delegate: str, model: str, backends: list[dict[str, Any]]) -> list[str]:
@@ -62,6 +59,38 @@ def _libraries_of(delegate: str, model: str, backends: list[dict[str, Any]]) -> 
     return first["libraries"]
 
 
+def toolchain_arguments(patterns: list[str], toolchain_folder: str, program: str) -> list[str]:
+    """Arguments that link shared libraries of toolchains, and let `program` (an exec_path) find them.
+
+    It finds them beside itself in its runfiles, or at the root of the folder that it runs in.
+
+    Raises:
+        LinkError: a pattern that matches no file, or several.
+    """
+    roots = [f"{os.path.basename(program)}.runfiles", "/".join([".."] * program.count("/"))]
+    arguments: dict[str, None] = {}
+    for pattern in patterns:
+        folder, _, file_pattern = pattern.rpartition("/")
+        present = os.path.join(toolchain_folder, folder)
+        names = os.listdir(present) if os.path.isdir(present) else []
+        matches = fnmatch.filter(names, file_pattern)
+        if len(matches) != 1:
+            raise LinkError(
+                f"{len(matches)} files match toolchain library {pattern}, not one\n"
+                f"  note: {folder} holds {', '.join(sorted(names)[:20]) or 'nothing'}\n"
+                "  to fix: name the file in `toolchain_libraries`, and its toolchain in `toolchains`"
+            )
+        # By name rather than by path, so that the program looks for it in its runpath.
+        arguments.setdefault(f"-L{toolchain_folder}/{folder}")
+        arguments.setdefault(f"-l:{matches[0]}")
+        for root in roots:
+            arguments.setdefault(f"-Wl,-rpath,$ORIGIN/{root}/.toolchain/{folder}")
+    if not arguments:
+        return []
+    # Libraries that only delegates refer to must stay, wherever those stand in the line.
+    return ["-Wl,--push-state,--no-as-needed", *arguments, "-Wl,--pop-state"]
+
+
 def response_file(arguments: list[str]) -> str:
     """The text of a response file, one quoted argument per line, as GCC and Clang read it."""
     quoted = (argument.replace("\\", "\\\\").replace('"', '\\"') for argument in arguments)
@@ -77,7 +106,12 @@ def main(question_path: str, answer_path: str) -> int:
         with open(model["report"], encoding="utf-8") as file:
             reports[model["report"]] = json.load(file)
     try:
-        arguments = delegate_arguments(question, reports)
+        libraries = needed_libraries(question, reports)
+        patterns = [path for library in libraries for path in library["toolchain_libraries"]]
+        arguments = [argument for library in libraries for argument in library["arguments"]]
+        arguments += toolchain_arguments(
+            patterns + question["toolchain_libraries"], ".toolchain", question["program"]
+        )
     except LinkError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -8,21 +8,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rules_executorch.rules.tools.check_link import LinkError, delegate_arguments, main, response_file
+from rules_executorch.rules.tools.check_link import (
+    LinkError,
+    main,
+    needed_libraries,
+    response_file,
+    toolchain_arguments,
+)
 
 MODEL = {"label": "@w//m:program", "report": "m.report.json"}
 NPU = {"label": "@w//npu:npu", "id": "NpuBackend", "libraries": ["@w//npu:runtime", "@w//npu:driver"]}
 DSP = {"label": "@w//dsp:dsp", "id": "DspBackend", "libraries": ["@w//dsp:runtime"]}
 LIBRARIES = [
-    {"label": "@w//npu:runtime", "arguments": ["npu.o"]},
-    {"label": "@w//dsp:runtime", "arguments": ["dsp.o"]},
-    {"label": "@w//npu:driver", "arguments": ["libdriver.a", "-ldriver"]},
+    {"label": "@w//npu:runtime", "arguments": ["npu.o"], "toolchain_libraries": []},
+    {"label": "@w//dsp:runtime", "arguments": ["dsp.o"], "toolchain_libraries": []},
+    {"label": "@w//npu:driver", "arguments": ["libdriver.a", "-ldriver"], "toolchain_libraries": []},
 ]
 
 
 def arguments(delegates: list[str], backends: list[dict[str, Any]]) -> list[str]:
     question = {"models": [MODEL], "backends": backends, "libraries": LIBRARIES}
-    return delegate_arguments(question, {"m.report.json": {"delegates": delegates}})
+    libraries = needed_libraries(question, {"m.report.json": {"delegates": delegates}})
+    return [argument for library in libraries for argument in library["arguments"]]
 
 
 def test_the_libraries_of_needed_delegates_are_linked_in_order_and_no_others() -> None:
@@ -67,7 +74,9 @@ def test_the_program_reads_reports_and_fails_with_the_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("q.json").write_text(json.dumps({"models": [MODEL], "backends": [DSP], "libraries": LIBRARIES}))
+    question = {"models": [MODEL], "backends": [DSP], "libraries": LIBRARIES, "program": "w/a/app"}
+    question["toolchain_libraries"] = []
+    Path("q.json").write_text(json.dumps(question))
     Path("m.report.json").write_text(json.dumps({"delegates": ["DspBackend"]}))
     assert main("q.json", "out.rsp") == 0
     assert Path("out.rsp").read_text() == '"dsp.o"\n'
@@ -75,3 +84,32 @@ def test_the_program_reads_reports_and_fails_with_the_message(
     assert main("q.json", "none.rsp") == 1
     assert not Path("none.rsp").exists()
     assert capsys.readouterr().err.startswith("error: @w//m:program needs delegate NpuBackend")
+
+
+def test_a_toolchains_library_is_found_by_wildcard_and_by_the_program_in_both_layouts(tmp_path: Path) -> None:
+    tree = tmp_path / ".toolchain" / "sdk" / "lib"
+    tree.mkdir(parents=True)
+    (tmp_path / "lib.c").write_text("int answer(void) { return 42; }\n")
+    (tmp_path / "main.c").write_text("int answer(void);\nint main(void) { return answer(); }\n")
+    library = tree / "libsdk.3.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, "lib.c"], cwd=tmp_path, check=True, timeout=60)
+    (tmp_path / "w" / "a").mkdir(parents=True)
+    options = toolchain_arguments(["sdk/lib/libsdk.*.so"], str(tmp_path / ".toolchain"), "w/a/app")
+    subprocess.run(["cc", "main.c", "-o", "w/a/app", *options], cwd=tmp_path, check=True, timeout=60)
+    assert subprocess.run([tmp_path / "w/a/app"], cwd="/").returncode == 42
+    elsewhere = tmp_path / "out"
+    elsewhere.mkdir()
+    (tmp_path / "w/a/app").rename(elsewhere / "app")
+    (elsewhere / "app.runfiles").mkdir()
+    (tmp_path / ".toolchain").rename(elsewhere / "app.runfiles" / ".toolchain")
+    assert subprocess.run([elsewhere / "app"], cwd="/").returncode == 42
+
+
+@pytest.mark.parametrize("names", [[], ["libsdk.1.so", "libsdk.2.so"]])
+def test_a_wildcard_that_is_not_one_file_is_an_error_that_lists_what_there_is(tmp_path: Path, names: list[str]) -> None:
+    (tmp_path / "sdk").mkdir()
+    for name in names:
+        (tmp_path / "sdk" / name).touch()
+    with pytest.raises(LinkError, match=f"{len(names)} files match toolchain library sdk/libsdk") as caught:
+        toolchain_arguments(["sdk/libsdk.*.so"], str(tmp_path), "w/app")
+    assert all(name in str(caught.value) for name in names)
