@@ -25,11 +25,20 @@ if TYPE_CHECKING:
     from .delegation.to_backend import MethodProgramsPartitionerSpec, to_backend
     from .errors import InvalidFileError, LoweringError
     from .export import export_method
-    from .interchange import load_program, save_program
+    from .interchange import load_program, load_pt2, save_program
     from .model import Method, Model
+    from .recipe import (
+        AOQuantizationConfig,
+        ExportRecipe,
+        ExportSession,
+        LoweringRecipe,
+        QuantizationRecipe,
+        StageType,
+    )
     from .program import EdgeProgramManager, ExecutorchProgramManager, to_edge, to_edge_transform_and_lower
 
 _HOME = {
+    "AOQuantizationConfig": "recipe",
     "BackendDetails": "delegation.backend",
     "CompileSpec": "delegation.backend",
     "DelegationSpec": "delegation.backend",
@@ -37,9 +46,12 @@ _HOME = {
     "EdgeProgramManager": "program",
     "ExecutorchBackendConfig": "config",
     "ExecutorchProgramManager": "program",
+    "ExportRecipe": "recipe",
+    "ExportSession": "recipe",
     "InvalidFileError": "errors",
     "LoweredBackendModule": "delegation.lowered_module",
     "LoweringError": "errors",
+    "LoweringRecipe": "recipe",
     "MemoryPlanningPass": "config",
     "Method": "model",
     "MethodProgramsPartitionerSpec": "delegation.to_backend",
@@ -49,8 +61,11 @@ _HOME = {
     "PartitionResult": "delegation.backend",
     "Partitioner": "delegation.backend",
     "PreprocessResult": "delegation.backend",
+    "QuantizationRecipe": "recipe",
+    "StageType": "recipe",
     "export_method": "export",
     "load_program": "interchange",
+    "load_pt2": "interchange",
     "register_backend": "delegation.backend",
     "save_program": "interchange",
     "to_backend": "delegation.to_backend",

@@ -9,6 +9,8 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassResult
 
+from .emit.config import EmitConfig, MemoryConfig
+
 # A pass over a method's graph: it may change the graph in place (and return None), or return a new one.
 Pass = Callable[[GraphModule], "PassResult | GraphModule | None"]
 
@@ -27,19 +29,7 @@ class EdgeCompileConfig:
     preserve_ops: Sequence[torch._ops.OpOverload] = ()
 
 
-@dataclass(frozen=True)
-class MemoryPlanningPass:
-    """How memory is planned.
-
-    With `alloc_graph_input` off, a method's inputs are used where the caller has them, without a copy;
-    with `alloc_graph_output` off, the caller says where outputs go. `share_mutable_buffers` gives
-    buffers of one name one place in memory in all methods, so that one method reads what another wrote.
-    """
-
-    alloc_graph_input: bool = True
-    alloc_graph_output: bool = True
-    share_mutable_buffers: bool = False
-    alignment: int = 16
+MemoryPlanningPass = MemoryConfig  # ExecuTorch's name for it
 
 
 @dataclass(frozen=True)
@@ -52,9 +42,7 @@ class ExecutorchBackendConfig:
     """
 
     passes: Sequence[Pass] = ()
-    memory_planning_pass: MemoryPlanningPass | Mapping[str, MemoryPlanningPass] = field(
-        default_factory=MemoryPlanningPass
-    )
+    memory_planning_pass: MemoryConfig | Mapping[str, MemoryConfig] = field(default_factory=MemoryConfig)
     emit_stacktrace: bool = False
     extract_delegate_segments: bool = True
     segment_alignment: int = 128
@@ -62,3 +50,19 @@ class ExecutorchBackendConfig:
     delegate_alignment: int | None = None
     external_constants: bool | Callable[[Node], str | None] = False
     emit_mutable_buffer_names: bool = False
+
+    def emit_config(self) -> EmitConfig:
+        """The part of this that emission takes."""
+        optional = {
+            "constant_tensor_alignment": self.constant_tensor_alignment,
+            "delegate_alignment": self.delegate_alignment,
+        }
+        return EmitConfig(
+            memory=self.memory_planning_pass,
+            external_constants=self.external_constants,
+            emit_mutable_buffer_names=self.emit_mutable_buffer_names,
+            emit_stacktrace=self.emit_stacktrace,
+            extract_delegate_segments=self.extract_delegate_segments,
+            segment_alignment=self.segment_alignment,
+            **{name: value for name, value in optional.items() if value is not None},
+        )

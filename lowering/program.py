@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Union
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_manager import PassManager
 
 from .config import EdgeCompileConfig, ExecutorchBackendConfig, Pass
@@ -55,17 +55,50 @@ def to_edge_transform_and_lower(
     Unlike the three calls by themselves, this keeps whole the operators that the partitioners ask for
     (`Partitioner.ops_to_not_decompose`), and decomposes those that no partition took.
     """
-    config = compile_config or EdgeCompileConfig()
-    methods = _by_method(programs)
+    return transform_and_lower(
+        _by_method(programs),
+        lambda edge: transform_all(edge, transform_passes or ()),
+        partitioner,
+        constant_methods,
+        compile_config or EdgeCompileConfig(),
+    )
+
+
+def transform_and_lower(
+    programs: Mapping[str, ExportedProgram],
+    transform: Callable[[dict[str, ExportedProgram]], dict[str, ExportedProgram]],
+    partitioner: Delegations | Mapping[str, Delegations] | None,
+    constant_methods: Mapping[str, Any] | None,
+    config: EdgeCompileConfig,
+) -> EdgeProgramManager:
+    """to_edge_transform_and_lower, with any function over all edge programs as the transformation."""
     wishes = {
-        name: _ops_to_not_decompose(program, delegations_of(partitioner, name, methods))
-        for name, program in methods.items()
+        name: ops_to_keep(program, delegations_of(partitioner, name, programs)) for name, program in programs.items()
     }
-    edge = {name: _edge(program, config, *wishes[name]) for name, program in methods.items()}
-    edge = transform_all(edge, transform_passes or ())
+    edge = transform({name: _edge(program, config, *wishes[name]) for name, program in programs.items()})
     edge = lower_to_backends(edge, partitioner)
-    edge = {name: _edge(program, config) if _has_any(program, wishes[name][0]) else program for name, program in edge.items()}
+    for name, program in edge.items():
+        if _calls_any(program, wishes[name][0]):  # no partition took it: it is decomposed after all
+            edge[name] = _edge(program, config)
     return EdgeProgramManager(edge, constant_methods, config)
+
+
+def ops_to_keep(
+    program: ExportedProgram, delegations: Sequence[Delegation]
+) -> tuple[frozenset[OpOverload], Callable[[Node], bool]]:
+    """Operators that some partitioner wants whole, and whether one of those wants a given node whole."""
+    wishes: dict[OpOverload, list[Callable[[Node], bool] | None]] = {}
+    for delegation in delegations:
+        if isinstance(delegation, Partitioner):
+            ops, accepts = delegation.ops_to_not_decompose(program)
+            for op in ops:
+                wishes.setdefault(op, []).append(accepts)
+
+    def keep(node: Node) -> bool:
+        filters = wishes.get(node.target, [None])  # what the compile config preserves is kept everywhere
+        return any(accepts is None or accepts(node) for accepts in filters)
+
+    return frozenset(wishes), keep
 
 
 def lower_to_backends(
@@ -224,10 +257,15 @@ class ExecutorchProgramManager:
 def _edge(
     program: ExportedProgram,
     config: EdgeCompileConfig,
-    ops: Sequence[OpOverload] = (),
+    ops: Collection[OpOverload] = (),
     keep: Callable[[Node], bool] | None = None,
 ) -> ExportedProgram:
     return to_edge_program(program, preserve_ops=(*config.preserve_ops, *ops), keep=keep)
+
+
+def _calls_any(program: ExportedProgram, ops: Collection[OpOverload]) -> bool:
+    modules = [module for module in program.graph_module.modules() if isinstance(module, GraphModule)]
+    return any(node.target in ops for module in modules for node in module.graph.nodes)
 
 
 def _by_method(programs: ExportedProgram | Mapping[str, ExportedProgram]) -> dict[str, ExportedProgram]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .load import load_program
+from .pt2 import load_pt2
 from .save import save_program
 
-__all__ = ["load_program", "save_program"]
+__all__ = ["load_program", "load_pt2", "save_program"]

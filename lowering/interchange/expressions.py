@@ -35,6 +35,7 @@ _FUNCTIONS: dict[str, Any] = {
     )
 }  # fmt: skip
 _NAMES = {cls: name for name, cls in _FUNCTIONS.items()}
+FUNCTION_NAMES = frozenset(_FUNCTIONS)
 _CONSTANTS: dict[str, Any] = {
     "int_oo": int_oo, "-int_oo": -int_oo, "oo": sympy.oo, "-oo": -sympy.oo, "nan": sympy.nan,
     "true": sympy.true, "false": sympy.false,

@@ -15,7 +15,7 @@ from ..errors import LoweringError
 from ..files import replacing
 from .graph import GraphWriter
 from .signature import encode_module_calls, encode_signature
-from .tensors import TensorSpec, is_dense, write_tensors
+from .tensors import TensorSpec, identity, is_dense, write_tensors
 
 FORMAT = "rules_executorch edge program"
 VERSION = 1
@@ -42,7 +42,7 @@ def save_program(
     tensors = {**_state(program), **writer.attributes}
     names = _names_by_identity(program.state_dict)
     specs = [
-        _spec(name, tensor, tuple(names.get(_identity(tensor), ())), leave_out) for name, tensor in tensors.items()
+        _spec(name, tensor, tuple(names.get(identity(tensor), ())), leave_out) for name, tensor in tensors.items()
     ]
     ranges = [
         [writer.expressions.add(part, None) for part in (symbol, bounds.lower, bounds.upper)]
@@ -103,12 +103,5 @@ def _names_by_identity(state: Mapping[str, torch.Tensor]) -> dict[Hashable, list
     """The names of each tensor: tied weights have several."""
     names: dict[Hashable, list[str]] = {}
     for name, tensor in state.items():
-        names.setdefault(_identity(tensor), []).append(name)
+        names.setdefault(identity(tensor), []).append(name)
     return names
-
-
-def _identity(tensor: torch.Tensor) -> Hashable:
-    """Equal for two tensors that are one in memory."""
-    if isinstance(tensor, FakeTensor) or tensor.numel() == 0:
-        return id(tensor)
-    return (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())

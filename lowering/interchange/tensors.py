@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import safetensors
 import safetensors.torch
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from ..errors import InvalidFileError, LoweringError, did_you_mean
 from ..files import replacing
@@ -142,6 +143,13 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
                 return False
             expected *= size
     return True
+
+
+def identity(tensor: torch.Tensor) -> Hashable:
+    """Equal for two tensors that are one in memory."""
+    if isinstance(tensor, FakeTensor) or tensor.numel() == 0:
+        return id(tensor)
+    return (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
 
 
 def one_line(error: BaseException) -> str:

@@ -1,0 +1,43 @@
+"""Finds the command, runs it, and shows the user's errors as they are."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from ..errors import InvalidFileError, LoweringError
+
+# Each is a module beside this one, with `configure(parser)` and `run(arguments)`. Only the one that
+# is asked for is imported: reading a program needs no torch.
+_COMMANDS = {
+    "export": "export one method of a model: its graph and its constants",
+    "lower": "lower exported methods to a program",
+    "inspect": "say what a program holds",
+    "operators": "list the operators that the target runtime has",
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command; the exit status: 0, 1 for an error of the user's, 2 for a malformed command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rules_executorch.lowering", description="The lowering engine: PyTorch models to ExecuTorch programs."
+    )
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    wanted = next((argument for argument in argv if argument in _COMMANDS), None)
+    for name, summary in _COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        if name == wanted:
+            importlib.import_module(f".{name}_command", __package__).configure(subparser)
+    arguments = parser.parse_args(argv)
+    command = importlib.import_module(f".{arguments.command}_command", __package__)
+    try:
+        command.run(arguments)
+    except (LoweringError, InvalidFileError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except FileNotFoundError as error:
+        print(f"error: there is no file {error.filename!r}", file=sys.stderr)
+        return 1
+    return 0
