@@ -25,7 +25,7 @@ def _backend(ctx: RuleContext) -> Sequence[Provider]:
         raise ctx.error(f"`id` of {ctx.label} is empty", remedy="write the name that its runtime registers")
     if not MODULE.fullmatch(attr.module):
         raise ctx.error(f"`module` of {ctx.label} is {attr.module!r}", remedy='write it as in "package.module"')
-    if attr.partitioner is not None and not MODULE_MEMBER.fullmatch(attr.partitioner):
+    if attr.partitioner and not MODULE_MEMBER.fullmatch(attr.partitioner):
         raise ctx.error(
             f"`partitioner` of {ctx.label} is {attr.partitioner!r}", remedy='write it as in "package.module:Class"'
         )
@@ -40,7 +40,7 @@ def _backend(ctx: RuleContext) -> Sequence[Provider]:
         label=ctx.label,
         id=attr.id,
         module=attr.module,
-        partitioner=attr.partitioner,
+        partitioner=attr.partitioner or None,
         python=python,
         runtime=runtime,
         shared_library=shared_library,

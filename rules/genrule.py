@@ -52,7 +52,9 @@ GENRULE = Rule(
                 AttributeType.LABEL_LIST, "Files and targets that the command reads.", (), allow_files=True
             ),
             "outs": Attribute(
-                AttributeType.STRING_LIST, "The files that it makes, relative to the package.", mandatory=True
+                AttributeType.OUTPUT_LIST,
+                "The files that it makes, relative to the package. Other targets can name each by its label.",
+                mandatory=True,
             ),
             "cmd": Attribute(
                 AttributeType.STRING,

@@ -48,6 +48,7 @@ def _model(ctx: RuleContext) -> Sequence[Provider]:
         },
         "weights": weights.exec_path if weights else None,
         "constant_methods": ctx.attr.constant_methods,
+        "options": ctx.attr.options,
     }
     tensors = [file for pair in exported.values() for file in pair] + ([weights] if weights else [])
     program, report = _lower(ctx, config, tensors, list(backends.values()))
@@ -191,6 +192,12 @@ EXECUTORCH_MODEL = Rule(
             "constant_methods": Attribute(
                 AttributeType.PLAIN,
                 "Methods that return a constant: {name: number, bool, string, or list of numbers}.",
+                default={},
+            ),
+            "options": Attribute(
+                AttributeType.PLAIN,
+                "How the program is planned and written, {option: value}: alloc_graph_input, alloc_graph_output, "
+                "share_mutable_buffers, alignment, and others of ExecutorchBackendConfig.",
                 default={},
             ),
             "_lowering": LOWERING,

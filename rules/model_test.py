@@ -20,7 +20,7 @@ from .python import merge_python, python_argv, python_files
 def _test(ctx: RuleContext) -> Sequence[Provider]:
     attr = ctx.attr
     model = attr.model.provider(ExecutorchModelInfo)
-    if not MODULE_MEMBER.fullmatch(attr.inputs):
+    if attr.inputs and not MODULE_MEMBER.fullmatch(attr.inputs):
         raise ctx.error(f"`inputs` of {ctx.label} is {attr.inputs!r}", remedy='write it as in "module:function"')
     tolerances = {"atol": attr.atol, "rtol": attr.rtol}
     for name, text in tolerances.items():
@@ -37,7 +37,8 @@ def _test(ctx: RuleContext) -> Sequence[Provider]:
         )
     )
     libraries = [each.shared_library for each in model.backends if each.shared_library is not None]
-    arguments = ["--program", model.program.exec_path, "--inputs", attr.inputs]
+    arguments = ["--program", model.program.exec_path]
+    arguments += ["--inputs", attr.inputs] if attr.inputs else []
     arguments += [f"--model={method}={factory}" for method, factory in model.factories.items()]
     if model.weights is not None:
         arguments += ["--weights", model.weights.exec_path]
@@ -62,9 +63,9 @@ EXECUTORCH_TEST = Rule(
             "model": Attribute(AttributeType.LABEL, "The executorch_model.", mandatory=True),
             "inputs": Attribute(
                 AttributeType.STRING,
-                '"module:function", importable from `deps` or those of the model. The function returns '
-                "{method: [arguments, …]}, where each `arguments` is a tuple for one call.",
-                mandatory=True,
+                '"module:function", importable from `deps` or those of the model. The function is given the methods, '
+                "{method: callable}, and returns {method: [arguments, …]}, where each `arguments` is a tuple for one "
+                "call. Without it, the methods' example inputs are taken.",
             ),
             "deps": PY_DEPS,
             "atol": Attribute(AttributeType.STRING, "How far values may be apart.", default="1e-4"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.action import Action, Artifact, RunSpec, Toolchain
 from ..core.diagnostics import BuildError, Diagnostic
 from ..core.label import Label
-from ..core.target import SourceFile, Target, Workspace
+from ..core.target import GeneratedFile, SourceFile, Target, Workspace
 from .context import Dependency, RuleContext, package_path, target_error
 from .providers import DefaultInfo, Provider, RunInfo
 from .rule import Rule
@@ -86,9 +86,13 @@ def _dependencies_first(graph: LoadedGraph) -> Iterable[Label]:
             elif label not in visited:
                 visited.add(label)
                 stack.append((label, True))
-                node = graph.target(label)
-                if isinstance(node, Target):
-                    stack.extend((dependency, False) for dependency in reversed(node.dependencies))
+                stack.extend((dependency, False) for dependency in reversed(_dependencies(graph.target(label))))
+
+
+def _dependencies(node: Target | SourceFile | GeneratedFile) -> Sequence[Label]:
+    if isinstance(node, GeneratedFile):
+        return (node.generator,)
+    return node.dependencies if isinstance(node, Target) else ()
 
 
 def _analyze_one(state: _Analysis, label: Label) -> None:
@@ -98,8 +102,12 @@ def _analyze_one(state: _Analysis, label: Label) -> None:
         state.source_paths.add(artifact.exec_path)
         state.providers[label] = {DefaultInfo: DefaultInfo(files=(artifact,))}
         return
-    if not state.failed.isdisjoint(node.dependencies):
+    if not state.failed.isdisjoint(_dependencies(node)):
         state.failed.add(label)
+        return
+    if isinstance(node, GeneratedFile):
+        artifact = Artifact(f"{package_path(state.graph.workspace, label)}/{label.name}")
+        state.providers[label] = {DefaultInfo: DefaultInfo(files=(artifact,))}
         return
     context = RuleContext(node, state.graph.workspace, _resolved_attributes(state, node))
     try:
@@ -117,13 +125,19 @@ def source_artifact(workspace: Workspace, source: SourceFile) -> Artifact:
     return Artifact(f"{package_path(workspace, source.label)}/{source.label.name}", source.path)
 
 
+def _kind(node: Target | SourceFile | GeneratedFile) -> str:
+    """What a node is called in messages."""
+    if isinstance(node, Target):
+        return node.schema.name
+    return "source file" if isinstance(node, SourceFile) else "generated file"
+
+
 def _resolved_attributes(state: _Analysis, target: Target) -> SimpleNamespace:
     """The target's attributes, with a Dependency for every label."""
 
     def dependency(label: Label, attribute: str) -> Dependency:
         node = state.graph.target(label)
-        kind = node.schema.name if isinstance(node, Target) else "source file"
-        return Dependency(label, kind, state.providers[label], attribute, target)
+        return Dependency(label, _kind(node), state.providers[label], attribute, target)
 
     values: dict[str, Any] = dict(target.attributes)
     for name, attribute in target.schema.attributes.items():

@@ -24,8 +24,8 @@ _LONGEST_ARGUMENT = 100_000
 class Dependency:
     """A target or source file as the one that depends on it sees it, in attribute `attribute` of `user`.
 
-    `label` is as it was written (an alias keeps its own); `kind` is the name of its rule, or
-    "source file".
+    `label` is as it was written (an alias keeps its own); `kind` is the name of its rule, "source
+    file" or "generated file".
     """
 
     label: Label
