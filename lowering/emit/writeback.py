@@ -1,0 +1,93 @@
+"""What a method changes: buffers that it keeps, and inputs that it was given.
+
+An edge program is functional: it returns the new value of what it mutates. Where the kernel that
+makes the new value can write straight to the old one's place it does; else the value is copied
+there when all else is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from .emitter import Emitter
+from .inplace import overwritable_operands
+from .shapes import dim_order, same_shape
+from .values import TensorValue
+from .views import is_view
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """`placeholder` gets the value of `value` when the method ends."""
+
+    placeholder: Node
+    value: Node
+
+
+def write_in_place(emitter: Emitter, program: ExportedProgram, mutations: Sequence[Mutation]) -> list[Mutation]:
+    """Let kernels write new values straight to their place where that is safe; returns the other mutations.
+
+    It is safe if nobody reads the old value, or a view of it, after the kernel, and the kernel itself
+    reads it only element by element.
+    """
+    if not mutations:
+        return []
+    position = {node: index for index, node in enumerate(program.graph.nodes)}
+    last_read = _last_reads(program, position)
+    remaining = []
+    for mutation in mutations:
+        old, new = mutation.placeholder, mutation.value
+        safe = (
+            new not in emitter.targets
+            and isinstance(new.target, torch._ops.OpOverload)
+            and not is_view(new)
+            and isinstance(new.meta.get("val"), torch.Tensor)
+            and _alike(old.meta["val"], new.meta["val"])
+            and old in emitter.env
+            and (last_read[old] < position[new] or (last_read[old] == position[new] and _reads_by_element(new, old)))
+        )
+        if safe:
+            emitter.targets[new] = emitter.env[old]
+        else:
+            remaining.append(mutation)
+    return remaining
+
+
+def _reads_by_element(kernel: Node, operand: Node) -> bool:
+    return operand in overwritable_operands(kernel) and all(not is_view(argument) for argument in kernel.all_input_nodes)
+
+
+def _last_reads(program: ExportedProgram, position: dict[Node, int]) -> dict[Node, int]:
+    """Where each node's value is read last, as it is or through views of it."""
+    last: dict[Node, int] = {}
+    for node in reversed(list(program.graph.nodes)):
+        reads = [max(position[user], last[user]) if is_view(user) else position[user] for user in node.users]
+        last[node] = max(reads, default=-1)
+    return last
+
+
+def _alike(old: torch.Tensor, new: torch.Tensor) -> bool:
+    return old.dtype == new.dtype and same_shape(old.shape, new.shape) and dim_order(old) == dim_order(new)
+
+
+def write_back(emitter: Emitter, mutations: Sequence[Mutation], outputs: Sequence[int]) -> list[int]:
+    """Copy new values to where they belong, and return the method's outputs, safe from these copies."""
+    places = [emitter.env.get(mutation.placeholder) for mutation in mutations]
+    pending = [(emitter.value(m.value), place) for m, place in zip(mutations, places) if place is not None]
+    storages = {id(emitter.values.tensor(place).storage) for _, place in pending}
+    # Whatever still shows an old value is copied before any is overwritten.
+    saved: dict[int, int] = {}
+    for index in [value for value, _ in pending] + list(outputs):
+        tensor = emitter.values.values[index]
+        if index not in saved and isinstance(tensor, TensorValue) and id(tensor.storage) in storages:
+            saved[index] = emitter.another(index)
+            emitter.copy(index, saved[index])
+    no = emitter.values.constant(False)
+    for value, place in pending:
+        emitter.code.kernel("aten::copy_", None, [place, saved.get(value, value), no, place])
+    return [saved.get(output, output) for output in outputs]
