@@ -104,3 +104,14 @@ def reap(ninja: Ninja) -> int:
     ninja.requests.close()
     _, status = os.waitpid(ninja.pid, 0)
     return os.waitstatus_to_exitcode(status)
+
+
+def stop(ninja: Ninja) -> None:
+    """End ninja and its edges, if it has not ended yet."""
+    if ninja.requests.fileno() == -1:
+        return
+    try:
+        os.killpg(ninja.pid, signal.SIGINT)
+    except ProcessLookupError:
+        pass
+    reap(ninja)

@@ -7,10 +7,9 @@ import contextlib
 import os
 import re
 import select
-import signal
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -91,18 +90,17 @@ class _Serial:
 
 def serve(
     ninja: Ninja,
-    actions: Callable[[], Mapping[str, Action]],
+    actions: Mapping[str, Action],
     machine: Machine,
     listener: Listener,
     printed: bytes = b"",
 ) -> tuple[int, Tally, bytes]:
     """Run what ninja's edges ask for, until ninja ends.
 
-    `actions` gives the actions by definition digest; `printed` is what ninja has printed already.
+    `actions` are the actions by definition digest; `printed` is what ninja has printed already.
     Returns ninja's exit status, what was done, and the end of what ninja printed. On KeyboardInterrupt
-    every action is killed and ninja is stopped before the exception goes on.
+    every action is killed before the exception goes on; ninja is the caller's to stop.
     """
-    known = actions()
     serial = _Serial(listener)
     threads: list[threading.Thread] = []
     try:
@@ -110,7 +108,7 @@ def serve(
             ready, _, _ = select.select([ninja.output, ninja.requests], [], [])
             if ninja.requests in ready:
                 digest, reply = _receive(ninja.requests)
-                thread = threading.Thread(target=_answer, args=(serial, machine, known.get(digest), reply), daemon=True)
+                thread = threading.Thread(target=_answer, args=(serial, machine, actions.get(digest), reply), daemon=True)
                 threads.append(thread)
                 thread.start()
                 threads = [t for t in threads if t.is_alive()]
@@ -123,14 +121,10 @@ def serve(
         status = reap(ninja)
     except BaseException:
         machine.processes.stop()
+        raise
+    finally:
         for thread in threads:
             thread.join()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(ninja.pid, signal.SIGINT)
-        reap(ninja)
-        raise
-    for thread in threads:
-        thread.join()
     return status, serial.tally, printed
 
 

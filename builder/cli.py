@@ -1,0 +1,75 @@
+"""The command `build`: finds the verb, runs it, and turns what went wrong into a message and an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from .commands import exit_codes
+from .commands.options import CommandLineError, parse
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code (see exit_codes)."""
+    # What ends a process politely is handled as Ctrl-C is: actions are stopped, nothing is left half-written.
+    signal.signal(signal.SIGTERM, _interrupt)
+    started_in = os.getcwd()
+    try:
+        options = parse(sys.argv[1:] if arguments is None else arguments)
+        return _run(options, started_in)
+    except CommandLineError as error:
+        print(error, file=sys.stderr)
+        return exit_codes.COMMAND_LINE_ERROR
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return exit_codes.INTERRUPTED
+    except BrokenPipeError:
+        # Who was reading has seen enough; python would complain again when it closes standard output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return exit_codes.BUILD_FAILED
+    except Exception as error:  # noqa: BLE001 - the last resort
+        return _report(error)
+    finally:
+        os.chdir(started_in)
+
+
+def _run(options, started_in: str) -> int:
+    if options.directory:
+        try:
+            os.chdir(options.directory)
+        except OSError as error:
+            raise CommandLineError(f"error: -C {options.directory}: {error.strerror}") from None
+    # Each verb is loaded only when it is asked for: what a build needs not, it does not wait for.
+    if options.verb == "build":
+        from .commands import build as verb
+    elif options.verb == "test":
+        from .commands import test as verb
+    elif options.verb == "run":
+        from .commands import run as verb
+    elif options.verb == "query":
+        from .commands import query as verb
+    elif options.verb == "clean":
+        from .commands import clean as verb
+    elif options.verb == "inspect":
+        from .commands import inspect as verb
+    else:
+        from .commands import help as verb
+    return verb.main(options, started_in)
+
+
+def _report(error: Exception) -> int:
+    from .core.diagnostics import BuildError
+
+    if isinstance(error, BuildError):
+        print(error, file=sys.stderr)
+        return exit_codes.BUILD_FAILED
+    import traceback
+
+    traceback.print_exception(error)
+    print("This is a bug in rules_executorch: please report it with the lines above.", file=sys.stderr)
+    return exit_codes.INTERNAL_ERROR
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,85 @@
+"""Loads and analyses a request, and writes down what building it takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from rules_executorch.rules import RULES
+
+from ..analysis.analyze import analyze
+from ..core.action import Action, RunSpec
+from ..core.label import Label, parse_label
+from ..execution.graph_file import actions_from_json, actions_to_json, run_from_json, run_to_json
+from ..execution.layout import Layout
+from ..execution.ninja_file import ninja_file
+from ..execution.toolchains import host_toolchains
+from ..loading.load import load
+from ..loading.workspace import find_workspace
+from .request import Analysed, Request, identity, write_analysed, write_file
+
+# How many requests are kept: each is what one command line needs to be answered without analysis.
+_KEPT_REQUESTS = 32
+
+
+def analyse(request: Request) -> Analysed:
+    """Load and analyse `request`; write its ninja file, its actions and how its targets run.
+
+    Raises:
+        BuildError: the workspace has mistakes.
+    """
+    # Taken before anything is read: what changes meanwhile is then seen next time.
+    request_identity = identity(request)
+    workspace = find_workspace(Path(request.root))
+    schemas = {name: rule.schema for name, rule in RULES.items()}
+    loaded = load(workspace, request.patterns, schemas, configs=request.configs, relative_package=request.package)
+    toolchains = host_toolchains()
+    graph = analyze(loaded, RULES, toolchains)
+    layout = Layout(Path(request.root), workspace.name)
+
+    def is_test(label: Label) -> bool:
+        schema = getattr(loaded.target(label), "schema", None)
+        return bool(schema and schema.is_test)
+
+    targets = [
+        (
+            str(label),
+            [
+                os.path.relpath(layout.output(a.exec_path), request.root)
+                for a in graph.default_outputs.get(label, ())
+                if a.source is None
+            ],
+            is_test(label),
+            label in graph.runs,
+        )
+        for label in loaded.roots
+    ]
+    analysed = Analysed(workspace.name, len(graph.actions), targets)
+    _forget_old_requests(request)
+    write_file(os.path.join(request.folder, "build.ninja"), ninja_file(layout, graph.actions, toolchains))
+    write_file(os.path.join(request.folder, "actions.json"), json.dumps(actions_to_json(graph.actions)))
+    runs = {str(label): run_to_json(spec) for label, spec in graph.runs.items()}
+    write_file(os.path.join(request.folder, "runs.json"), json.dumps(runs))
+    write_analysed(request, analysed, loaded.inputs, request_identity)
+    return analysed
+
+
+def read_actions(request: Request) -> list[Action]:
+    """The actions of a request that was analysed."""
+    return actions_from_json(json.loads(Path(request.folder, "actions.json").read_bytes()))
+
+
+def read_runs(request: Request) -> dict[Label, RunSpec]:
+    """How the targets of a request that was analysed are run."""
+    data = json.loads(Path(request.folder, "runs.json").read_bytes())
+    return {parse_label(label): run_from_json(spec) for label, spec in data.items()}
+
+
+def _forget_old_requests(request: Request) -> None:
+    folders = sorted(Path(request.state, "requests").glob("*"), key=lambda p: p.stat().st_mtime_ns, reverse=True)
+    for folder in folders[_KEPT_REQUESTS:]:
+        if str(folder) != request.folder:
+            shutil.rmtree(folder, ignore_errors=True)
+

@@ -1,0 +1,128 @@
+"""The part of a build that does something: runs what ninja asks for. Not loaded when nothing changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..cache.disk import DiskActionCache, DiskStore
+from ..cache.file_digests import FileDigests
+from ..core.action import Action
+from ..core.diagnostics import BuildError, Diagnostic
+from ..execution.graph_file import definition_digest
+from ..execution.layout import Layout
+from ..execution.ninja import Ninja
+from ..execution.processes import Processes
+from ..execution.runner import How, Machine
+from ..execution.scheduler import serve
+from ..execution.toolchains import host_toolchains
+from . import watch
+from .analysis import read_actions
+from .build import Built
+from .console import Console
+from .progress import listening
+from .request import Analysed, Request
+
+CACHE_VARIABLE = "RULES_EXECUTORCH_CACHE"
+
+
+def open_machine(request: Request, name: str, options) -> Machine:
+    """What running actions needs, for the workspace `name`; what an interrupted build left half-done is removed."""
+    layout = Layout(Path(request.root), name)
+    shutil.rmtree(layout.staging, ignore_errors=True)
+    cache = cache_folder(options)
+    try:
+        store = DiskStore(cache)
+        results = DiskActionCache(cache, store)
+    except OSError as error:
+        raise BuildError(
+            Diagnostic(
+                f"the cache {cache} cannot be used: {error.strerror or error}",
+                remedy=f"name a folder that can be written with --disk_cache=DIR or {CACHE_VARIABLE}",
+            )
+        ) from error
+    return Machine(layout, host_toolchains(), store, results, FileDigests(cache / "digests.sqlite"), Processes())
+
+
+def cache_folder(options) -> Path:
+    """The folder of the cache: as the command line says, else the environment, else where the system keeps such."""
+    if chosen := options.disk_cache or os.environ.get(CACHE_VARIABLE):
+        return Path(os.path.abspath(os.path.expanduser(chosen)))
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("rules_executorch", appauthor=False))
+
+
+def perform(
+    request: Request,
+    analysed: Analysed,
+    ninja: Ninja,
+    status: int | None,
+    printed: bytes,
+    sources: list[list],
+    options,
+    console: Console,
+) -> Built:
+    """Go on with a build whose ninja asks for an action, or has ended with the error `status`."""
+    ran = cached = 0
+    failed = False
+    if status is None:
+        machine = open_machine(request, analysed.name, options)
+        try:
+            with listening(console, explain=options.explain) as listener:
+                actions = read_actions(request)
+                by_digest = {definition_digest(action, machine.toolchains): action for action in actions}
+                status, tally, printed = serve(ninja, by_digest, machine, listener, printed)
+        finally:
+            machine.digests.close()
+        ran, cached, failed = tally.counts[How.RAN], tally.counts[How.CACHED], bool(tally.failures)
+    keep_statuses(request, analysed, sources)
+    if status != 0 and not failed:
+        raise BuildError(_complaint(printed))
+    return Built(analysed, status == 0, ran, cached)
+
+
+def changed_in_any_request(request: Request) -> list[str]:
+    """The files that are not as some earlier build left them: a new request has no memory of its own."""
+    folders = Path(request.state, "requests").glob("*")
+    return [path for folder in folders for path in watch.changed_files(str(folder))[0]]
+
+
+def forget_stamps(request: Request, analysed: Analysed, changed: set[str]) -> None:
+    """Make ninja ask for the actions that read or make one of the changed files."""
+    if not changed:
+        return
+    layout = Layout(Path(request.root), analysed.name)
+    for action in read_actions(request):
+        if any(str(layout.file(artifact)) in changed for artifact in (*action.inputs, *action.outputs)):
+            layout.stamp(action.outputs[0].exec_path).unlink(missing_ok=True)
+
+
+def statuses_of_sources(request: Request) -> list[list]:
+    """All sources of a request that was analysed, with what stat says of them now."""
+    paths = _unique(str(a.source) for action in read_actions(request) for a in action.inputs if a.source is not None)
+    return [[path, watch.source_status(path)] for path in paths]
+
+
+def keep_statuses(request: Request, analysed: Analysed, sources: list[list]) -> None:
+    """Remember the sources as they were before the build, and the outputs as they are after it."""
+    layout = Layout(Path(request.root), analysed.name)
+    outputs = _unique(str(layout.file(a)) for action in read_actions(request) for a in action.outputs)
+    watch.keep(request.folder, sources, outputs)
+
+
+
+def _unique(paths: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(paths))
+
+
+def _complaint(printed: bytes) -> Diagnostic:
+    """What ninja itself found wrong: almost always a file that went missing."""
+    lines = [line for line in printed.decode(errors="replace").splitlines() if line.startswith("ninja: ")]
+    errors = [line.removeprefix("ninja: error: ") for line in lines if not line.startswith("ninja: Entering")]
+    return Diagnostic(
+        "ninja could not build: " + ("; ".join(errors) or "it ended without saying why"),
+        remedy="if a file is missing, restore it or take it out of the BUILD file that names it",
+    )
