@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -35,19 +36,24 @@ class InvalidFileError(Exception):
 
 
 def source_line(node: torch.fx.Node) -> str | None:
-    """`file:line: code` of the model's source that made `node`, or None where export kept none."""
-    trace = node.meta.get("stack_trace")
-    if not trace:
-        return None
+    """`file:line: code` of the model's source that made `node`, or None where export kept none.
+
+    Of the frames that export kept, it is the innermost that is not torch's own; the model's author knows that one.
+    """
+    lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
     # Frames are printed as in a Python traceback: a 'File "x", line n, in f' line, then the code.
-    lines = [line.strip() for line in trace.strip().splitlines()]
-    for index in range(len(lines) - 1, -1, -1):
-        if lines[index].startswith('File "'):
-            file, _, rest = lines[index][len('File "') :].partition('", line ')
-            number = rest.partition(",")[0]
-            code = lines[index + 1] if index + 1 < len(lines) else ""
-            return f"{file}:{number}: {code}".rstrip(": ")
-    return None
+    frames = [index for index, line in enumerate(lines) if line.startswith('File "')]
+    if not frames:
+        return None
+    own = [index for index in frames if not _TORCH_FILE.match(lines[index])]
+    index = own[-1] if own else frames[-1]
+    file, _, rest = lines[index][len('File "') :].partition('", line ')
+    code = lines[index + 1] if index + 1 < len(lines) else ""
+    return f"{file}:{rest.partition(',')[0]}: {code}".rstrip(": ")
+
+
+# Below an import root, as files of programs have it, or below site-packages.
+_TORCH_FILE = re.compile(r'File "(.*/site-packages/)?torch/')
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

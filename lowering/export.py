@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import traceback
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -108,7 +109,7 @@ def _as_forward(module: torch.nn.Module, function: str) -> Iterator[None]:
     if function == "forward":
         yield
         return
-    method: Callable[..., Any] = getattr(module, function)
+    method = _named_forward(getattr(module, function))
     before = module.__dict__.get("forward")
 
     def restore() -> None:
@@ -130,6 +131,19 @@ def _as_forward(module: torch.nn.Module, function: str) -> Iterator[None]:
         yield
     finally:
         restore()
+
+
+def _named_forward(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The same method under the name "forward": torch keeps source lines of functions of that name only."""
+    function = getattr(method, "__func__", None)
+    if not isinstance(function, types.FunctionType):
+        return method
+    code = function.__code__.replace(co_name="forward")
+    renamed = types.FunctionType(code, function.__globals__, "forward", function.__defaults__, function.__closure__)
+    renamed.__kwdefaults__ = function.__kwdefaults__
+    return functools.update_wrapper(renamed, function, assigned=("__module__", "__doc__", "__annotations__")).__get__(
+        method.__self__
+    )
 
 
 def _explained(error: Exception, module: torch.nn.Module, name: str) -> LoweringError:
