@@ -11,8 +11,8 @@ from rules_executorch.builder.core.action import Artifact
 from rules_executorch.builder.core.diagnostics import nearest
 from rules_executorch.builder.core.label import Label
 
-# `$$`, `$(anything)`, or `$` with the character after it (none at the end of the text).
-_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\)|(.?))", re.DOTALL)
+# `$$`, `$(anything)`, or `$` with the word or character after it (none at the end of the text).
+_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\)|(\w+|.?))", re.DOTALL)
 
 
 def expand(

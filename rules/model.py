@@ -85,7 +85,9 @@ def _unused_sources(ctx: RuleContext, module: str, python: PyInfo) -> Artifact:
     is in a module that does not import it.
     """
     tools = ctx.attr._tools.provider(PyInfo)
-    sources = python.sources.to_list()
+    # The engine imports parts of itself by computed names, so that all of it counts as used.
+    engine = set(ctx.attr._lowering.provider(PyInfo).sources.to_list())
+    sources = [source for source in python.sources.to_list() if source not in engine]
     # Declared as data, a source is used, however it is imported.
     data = set(python.data.to_list())
     unused = ctx.declare_output(f"{ctx.label.name}.{module}.unused")

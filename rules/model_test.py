@@ -69,7 +69,7 @@ EXECUTORCH_TEST = Rule(
             ),
             "deps": PY_DEPS,
             "atol": Attribute(AttributeType.STRING, "How far values may be apart.", default="1e-4"),
-            "rtol": Attribute(AttributeType.STRING, "How far they may be apart relative to PyTorch's.", default="1e-4"),
+            "rtol": Attribute(AttributeType.STRING, "How far they may be apart besides, relative to PyTorch's.", default="0"),
             **TEST_ATTRIBUTES,
             "_runtime": Attribute(
                 AttributeType.LABEL, "The comparing test runner.", default="@rules_executorch//runtime:python"
