@@ -19,7 +19,9 @@ Call = Callable[..., "Handle"]
 
 
 class UnsupportedAliasing(Exception):
-    """A mutation through a view whose effect on its base has no local inverse."""
+    """A mutation or alias that is not resolved here. `node` is the one of the program that has it."""
+
+    node: Node | None = None
 
 
 class Storage:
@@ -75,7 +77,7 @@ class Handle:
             self.storage.version += 1
         else:
             if self.inverse is None:
-                raise UnsupportedAliasing
+                raise UnsupportedAliasing("a write through a view whose place in its base is not a simple one")
             self.parent.write(self.inverse(self.parent, value))
         self._node = value.node()
         self._version = self.storage.version
@@ -141,7 +143,7 @@ def _expanded(call: Call, args: Any, index: Any) -> Any:
     def inverse(parent: Handle, value: Handle) -> Handle:
         # Elements that an expanded tensor repeats share memory: PyTorch refuses to write to those.
         if value.val.numel() != parent.val.numel():
-            raise UnsupportedAliasing
+            raise UnsupportedAliasing("a write to an expanded tensor")
         return call(aten.view.default, value, list(parent.val.shape))
 
     return inverse

@@ -108,7 +108,11 @@ class Conversion:
     def _call_node(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         target, val = node.target, node.meta.get("val")
         if isinstance(target, OpOverload):
-            return self.call_overload(target, args, kwargs, val)
+            try:
+                return self.call_overload(target, args, kwargs, val)
+            except UnsupportedAliasing as error:
+                error.node = error.node or node
+                raise
         if isinstance(target, HigherOrderOperator):
             return self._higher_order(target, args, kwargs, val)
         if target is operator.getitem and isinstance(args[0], (list, tuple)):

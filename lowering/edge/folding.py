@@ -25,7 +25,7 @@ def fold_constants(parts: EdgeParts) -> None:
     values: dict[Node, Any] = dict(parts.constant_placeholders())
     folded: list[Node] = []
     with torch.no_grad():
-        for node in parts.graph_module.graph.nodes:
+        for node in parts.graph.nodes:
             if node.op == "call_function" and all(n in values for n in node.all_input_nodes) and _may_fold(node):
                 values[node] = _run(node, values)
                 folded.append(node)

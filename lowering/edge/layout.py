@@ -7,6 +7,7 @@ channels-last tensor through operators whose kernels work in that order.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -37,14 +38,15 @@ _CONVERTING = (aten._to_copy.default, aten.clone.default)
 _FORMATS = {torch.contiguous_format: False, torch.channels_last: True, torch.channels_last_3d: True}
 
 
-def assign_layouts(module: GraphModule, fake_mode: FakeTensorMode) -> None:
-    """Give every value of `module` its layout, and convert where a kernel needs another."""
-    layouts = _Layouts(module.graph, fake_mode)
-    for node in list(module.graph.nodes):
+def assign_layouts(graph: Graph, modules: Mapping[str, Any], fake_mode: FakeTensorMode) -> None:
+    """Give every value of `graph`, and of the bodies among `modules`, its layout; convert where a kernel needs another."""
+    layouts = _Layouts(graph, fake_mode)
+    for node in list(graph.nodes):
         layouts.assign(node)
-    for body in (getattr(module, node.target) for node in module.graph.find_nodes(op="get_attr")):
+    for body in modules.values():
         if isinstance(body, GraphModule):
-            assign_layouts(body, fake_mode)
+            assign_layouts(body.graph, dict(body.named_children()), fake_mode)
+            body.recompile()
 
 
 class _Layouts:

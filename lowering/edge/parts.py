@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, TensorArgument
-from torch.fx import GraphModule, Node
+from torch.export.graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from torch.fx import Graph, Node
 
 _CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 _MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
@@ -16,23 +24,28 @@ _MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
 
 @dataclass
 class EdgeParts:
-    """A graph with its signature and the tensors that the signature names."""
+    """A graph with the modules that it refers to, its signature, and the tensors that the signature names.
 
-    graph_module: GraphModule
-    signature: ExportGraphSignature
+    Names of outputs in `output_specs` count for nothing until `program` sets them.
+    """
+
+    graph: Graph
+    modules: dict[str, torch.nn.Module]
+    input_specs: list[InputSpec]
+    output_specs: list[OutputSpec]
     state_dict: dict[str, Any]
     constants: dict[str, Any]
 
     def placeholder_specs(self) -> list[tuple[Node, InputSpec]]:
         """Each placeholder with what the signature says of it, in order."""
-        return list(zip(self.graph_module.graph.find_nodes(op="placeholder"), self.signature.input_specs))
+        return list(zip(self.graph.find_nodes(op="placeholder"), self.input_specs))
 
     def constant_placeholders(self) -> dict[Node, torch.Tensor]:
         """The placeholders whose tensors are known and never written to, with those tensors.
 
         A tensor without data (fake, or on the meta device) is not known: a checkpoint will supply it.
         """
-        written = {spec.target for spec in self.signature.output_specs if spec.kind in _MUTATIONS}
+        written = {spec.target for spec in self.output_specs if spec.kind in _MUTATIONS}
         found = {}
         for node, spec in self.placeholder_specs():
             tensor = self.tensor(spec)
@@ -52,28 +65,37 @@ class EdgeParts:
         specs = self.placeholder_specs()
         position = next((i for i, (_, s) in enumerate(specs) if s.kind not in _CONSTANT_KINDS), len(specs))
         name = f"_folded_{sum(key.startswith('_folded_') for key in self.constants)}"
-        graph = self.graph_module.graph
-        before = specs[position][0] if position < len(specs) else next(n for n in graph.nodes if n.op != "placeholder")
-        with graph.inserting_before(before):
-            node = graph.placeholder(f"c{name}")
+        before = specs[position][0] if position < len(specs) else next(n for n in self.graph.nodes if n.op != "placeholder")
+        with self.graph.inserting_before(before):
+            node = self.graph.placeholder(f"c{name}")
         node.meta.update(meta, val=val)
         self.constants[name] = tensor
         spec = InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(name=node.name), target=name)
-        self.signature.input_specs.insert(position, spec)
+        self.input_specs.insert(position, spec)
         return node
 
     def program(self, source: ExportedProgram) -> ExportedProgram:
         """The finished program; what is not in the parts is as in `source`."""
+        outputs = [_named(spec, value) for spec, value in zip(self.output_specs, self.graph.output_node().args[0])]
         return ExportedProgram(
-            root=self.graph_module,
-            graph=self.graph_module.graph,
-            graph_signature=self.signature,
+            root=self.modules,
+            graph=self.graph,
+            graph_signature=ExportGraphSignature(self.input_specs, outputs),
             state_dict=self.state_dict,
             range_constraints=dict(source.range_constraints),
             module_call_graph=source.module_call_graph,
             example_inputs=source.example_inputs,
             constants=self.constants,
         )
+
+
+def _named(spec: OutputSpec, value: Any) -> OutputSpec:
+    """`spec` for the output that is `value`: a node, or a constant."""
+    if not isinstance(value, Node):
+        return replace(spec, arg=ConstantArgument(name="", value=value))
+    if isinstance(spec.arg, ConstantArgument):
+        return spec
+    return replace(spec, arg=replace(spec.arg, name=value.name))
 
 
 def has_data(tensor: torch.Tensor) -> bool:
@@ -83,7 +105,7 @@ def has_data(tensor: torch.Tensor) -> bool:
 
 def remove_dead_code(parts: EdgeParts) -> None:
     """Remove nodes that nothing uses, then parameters, buffers and constants that nothing uses."""
-    graph = parts.graph_module.graph
+    graph = parts.graph
     for node in reversed(list(graph.nodes)):
         if not node.users and node.op in ("call_function", "get_attr"):
             graph.erase_node(node)
@@ -93,7 +115,7 @@ def remove_dead_code(parts: EdgeParts) -> None:
             graph.erase_node(node)
         else:
             kept.append(spec)
-    parts.signature.input_specs[:] = kept
+    parts.input_specs[:] = kept
     used = {spec.target for spec in kept}
     for tensors in (parts.state_dict, parts.constants):
         for name in [name for name in tensors if name not in used and isinstance(tensors[name], torch.Tensor)]:

@@ -44,7 +44,12 @@ def functional_variant(op: OpOverload) -> OpOverload | None:
     if torch.Tag.inplace_view in op.tags or not mutated_arguments(op):
         return None
     name = op._schema.name
-    candidates = (name.removesuffix("_"), name + "_functional") if name.endswith("_") else (name + "_functional", name)
+    if name.endswith("__"):  # Python's operators: __ior__ → __or__
+        candidates = [name.replace("::__i", "::__")]
+    elif name.endswith("_"):
+        candidates = [name.removesuffix("_")]
+    else:
+        candidates = [name + "_functional", name]
     fresh = sum(not result.alias_info for result in op._schema.returns)
     for candidate in candidates:
         found = _overload(op, candidate)

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
 
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import (
-    ConstantArgument,
     ExportGraphSignature,
     InputKind,
     OutputKind,
     OutputSpec,
     TensorArgument,
 )
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._pytree import tree_leaves
 
+from ..errors import LoweringError
 from ..operators import OperatorSet, stock
 from .aliasing import Handle, UnsupportedAliasing
+from .chains import collapse_chains
 from .conversion import Context, Conversion
 from .folding import fold_constants
 from .layout import assign_layouts
+from .linear import fuse_linear
 from .parts import EdgeParts, remove_dead_code
 
 _MUTATIONS = {
@@ -53,7 +53,15 @@ def to_edge_program(
         return _convert(program, frozenset(preserve_ops), keep, operators)
     except UnsupportedAliasing:
         # PyTorch's own functionalisation knows all aliases; it traces the whole program again.
-        return _convert(program.run_decompositions({}), frozenset(preserve_ops), keep, operators)
+        program = program.run_decompositions({})
+    try:
+        return _convert(program, frozenset(preserve_ops), keep, operators)
+    except UnsupportedAliasing as error:
+        raise LoweringError(
+            f"the program writes to memory, or shares it, in a way that has no functional form: {error}",
+            node=error.node,
+            remedies=["write the model without the in-place operator, or on a clone of the tensor"],
+        ) from None
 
 
 def _convert(
@@ -62,15 +70,22 @@ def _convert(
     keep: Callable[[Node], bool] | None,
     operators: OperatorSet,
 ) -> ExportedProgram:
-    conversion = Conversion(Context(operators, preserve_ops, keep, _fake_mode(program)), program.graph_module)
+    fake_mode = _fake_mode(program)
+    conversion = Conversion(Context(operators, preserve_ops, keep, fake_mode), program.graph_module)
     results = conversion.run(program.graph)
     written = _written_placeholders(program.graph_signature, conversion)
     conversion.finish((*(handle for handle, _ in written), *results))
-    signature = _signature(program.graph_signature, [spec for _, spec in written], conversion.graph)
-    graph_module = GraphModule(conversion.modules, conversion.graph)
-    graph_module.meta.update(program.graph_module.meta)
-    parts = EdgeParts(graph_module, signature, dict(program.state_dict), dict(program.constants))
-    assign_layouts(graph_module, conversion.context.fake_mode)
+    parts = EdgeParts(
+        conversion.graph,
+        conversion.modules,
+        input_specs=list(program.graph_signature.input_specs),
+        output_specs=[*(spec for _, spec in written), *program.graph_signature.output_specs],
+        state_dict=dict(program.state_dict),
+        constants=dict(program.constants),
+    )
+    assign_layouts(parts.graph, parts.modules, fake_mode)
+    collapse_chains(parts.graph)
+    fuse_linear(parts.graph)
     fold_constants(parts)
     remove_dead_code(parts)
     return parts.program(program)
@@ -93,19 +108,3 @@ def _written_placeholders(signature: ExportGraphSignature, conversion: Conversio
             target = spec.arg.name if spec.kind is InputKind.USER_INPUT else spec.target
             written.append((handle, OutputSpec(_MUTATIONS[spec.kind], TensorArgument(name=""), target)))
     return written
-
-
-def _signature(source: ExportGraphSignature, mutations: list[OutputSpec], graph: Graph) -> ExportGraphSignature:
-    """`source` with `mutations` before its outputs, and the names of the nodes that `graph` returns."""
-    specs = [
-        replace(spec, arg=_argument(spec.arg, value))
-        for spec, value in zip([*mutations, *source.output_specs], graph.output_node().args[0])
-    ]
-    return ExportGraphSignature(list(source.input_specs), specs)
-
-
-def _argument(argument: Any, value: Any) -> Any:
-    """What a signature says of an output whose node, or constant, is `value`."""
-    if not isinstance(value, Node):
-        return ConstantArgument(name="", value=value)
-    return replace(argument, name=value.name) if not isinstance(argument, ConstantArgument) else argument
