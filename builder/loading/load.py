@@ -54,11 +54,13 @@ def load(
     *,
     configs: Sequence[str] = (),
     relative_package: str = "",
+    include_manual: bool = False,
 ) -> LoadedGraph:
     """Load what `patterns` mean, and all that it depends on.
 
     `schemas` are the rules that BUILD files can use, by name. `configs` are the configurations
-    which select()s go by; `relative_package` is where relative patterns were typed.
+    which select()s go by; `relative_package` is where relative patterns were typed. Wildcards leave
+    out targets with the tag `manual`, unless `include_manual`.
 
     Raises:
         BuildError: with all mistakes that were found, in whichever file.
@@ -67,7 +69,7 @@ def load(
     # Read for the record: `workspace` is what it says.
     files.read(str(workspace.root / WORKSPACE_FILE))
     with Interpreter(schemas) as interpreter:
-        loader = _Loader(workspace, files, interpreter, schemas, configs)
+        loader = _Loader(workspace, files, interpreter, schemas, configs, include_manual)
         roots = loader.roots([parse_pattern(p, workspace, files, relative_package) for p in patterns])
         loader.visit(roots)
         loader.check_configs(configs)
@@ -86,8 +88,10 @@ class _Loader:
         interpreter: Interpreter,
         schemas: Mapping[str, RuleSchema],
         configs: Sequence[str],
+        include_manual: bool,
     ):
         self.diagnostics: list[Diagnostic] = []
+        self._include_manual = include_manual
         self._workspace = workspace
         self._files = files
         self._raw = Packages(workspace, files, interpreter, schemas, self.diagnostics)
@@ -141,7 +145,9 @@ class _Loader:
 
     def _wildcard(self, repo: str, name: str) -> Iterator[Label]:
         _, package = self._package(repo, name)
-        return (target.label for target in package.targets.values() if "manual" not in target.attributes["tags"])
+        for target in package.targets.values():
+            if self._include_manual or "manual" not in target.attributes["tags"]:
+                yield target.label
 
     def _package(self, repo: str, name: str) -> tuple[RawPackage, Package]:
         """A package with its targets. Raises NoPackage where there is none."""
