@@ -16,6 +16,7 @@ from typing import Any
 import torch.fx
 from torch.export import ExportedProgram
 
+from ..errors import LoweringError, did_you_mean
 from .named_data import NamedDataStoreOutput
 
 
@@ -128,10 +129,12 @@ def backend(backend_id: str) -> type[BackendDetails]:
     """The backend registered under `backend_id`.
 
     Raises:
-        LookupError: there is none; the message lists those that there are.
+        LoweringError: there is none; the message lists those that there are.
     """
-    try:
-        return _BACKENDS[backend_id]
-    except KeyError:
+    if backend_id not in _BACKENDS:
         known = ", ".join(sorted(_BACKENDS)) or "none"
-        raise LookupError(f"backend {backend_id!r} is not registered (registered: {known})") from None
+        raise LoweringError(
+            f"backend {backend_id!r} is not registered (registered: {known}){did_you_mean(backend_id, _BACKENDS)}",
+            remedies=["import the backend's module: it registers itself"],
+        )
+    return _BACKENDS[backend_id]

@@ -62,7 +62,7 @@ Error linear(const Instruction& instruction, Frame& frame) {
   Sizes sizes = x.sizes;
   sizes.back() = out;
   const Error error = frame.make_tensor(instruction, Type::kFloat32, sizes);
-  if (error != Error::Ok) {
+  if (error != Error::Ok || frame.output(instruction).numel() == 0) {
     return error;
   }
   const int64_t rows = product(sizes, 0, sizes.size() - 1);
@@ -93,7 +93,7 @@ Error matmul(const Instruction& instruction, Frame& frame) {
   Sizes sizes = a.sizes;
   sizes[rank - 1] = m;
   const Error error = frame.make_tensor(instruction, Type::kFloat32, sizes);
-  if (error != Error::Ok) {
+  if (error != Error::Ok || frame.output(instruction).numel() == 0) {
     return error;
   }
   const int64_t batches = product(sizes, 0, rank - 2);
@@ -123,7 +123,7 @@ Error softmax(const Instruction& instruction, Frame& frame) {
     return Error::InvalidProgram;
   }
   const Error error = frame.make_tensor(instruction, Type::kFloat32, x.sizes);
-  if (error != Error::Ok) {
+  if (error != Error::Ok || frame.output(instruction).numel() == 0) {
     return error;
   }
   const int64_t length = x.rank() == 0 ? 1 : x.sizes[dimension];
@@ -172,7 +172,7 @@ Error layer_norm(const Instruction& instruction, Frame& frame) {
     }
   }
   const Error error = frame.make_tensor(instruction, Type::kFloat32, x.sizes);
-  if (error != Error::Ok) {
+  if (error != Error::Ok || frame.output(instruction).numel() == 0) {
     return error;
   }
   const float* weight = has_weight ? frame.input(instruction, 1).as<float>() : nullptr;
@@ -214,7 +214,7 @@ Error embedding(const Instruction& instruction, Frame& frame) {
   Sizes sizes = indices.sizes;
   sizes.push_back(width);
   const Error error = frame.make_tensor(instruction, Type::kFloat32, sizes);
-  if (error != Error::Ok) {
+  if (error != Error::Ok || frame.output(instruction).numel() == 0) {
     return error;
   }
   float* to = frame.output(instruction).as<float>();
