@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import pprint
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Union
+from typing import Any, BinaryIO, TextIO, Union
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
@@ -20,7 +21,8 @@ from .edge.to_edge import to_edge_program
 from .edge.verify import verify_edge_program
 from .emit.emit import EmittedProgram, emit_program
 from .errors import LoweringError, did_you_mean
-from .files import replacing
+from .format.inspect import describe
+from .format.ptd import write_ptd
 from .format.write import write_pte
 from .transform import transform_all
 
@@ -239,19 +241,23 @@ class ExecutorchProgramManager:
         """Write the .pte to `path`, which must end in .pte; it appears whole or not at all."""
         if Path(path).suffix != ".pte":
             raise LoweringError(f"a program is saved to a file that ends in .pte, not to {os.fspath(path)!r}")
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            self.write_to_file(file)
+        write_pte(self._emitted, path)
 
     def write_tensor_data_to_file(self, outdir: str | os.PathLike[str]) -> None:
         """Write the constants that live outside the program: one `<tag>.ptd` each, into the folder `outdir`."""
         Path(outdir).mkdir(parents=True, exist_ok=True)
         for tag, data in self._emitted.external_data.items():
-            with replacing(Path(outdir) / f"{tag}.ptd") as temporary, temporary.open("wb") as file:
-                write_ptd(data, file)
+            write_ptd(data, Path(outdir) / f"{tag}.ptd")
 
-    def dump_executorch_program(self, verbose: bool = False, out: Any = None) -> None:
-        """Print what the program holds; `verbose` prints every value and instruction."""
-        print(describe(read_pte(self.buffer)), file=out)
+    @property
+    def instruction_id_to_num_outs_map(self) -> Mapping[str, Any]:
+        """Per method: instruction → how many results it writes."""
+        return self._emitted.instruction_id_to_num_outs_map
+
+    def dump_executorch_program(self, verbose: bool = False, out: TextIO | None = None) -> None:
+        """Print what the program holds; `verbose` prints all of its tables."""
+        program_file = self._emitted.program_file
+        print(pprint.pformat(program_file.program) if verbose else describe(program_file), file=out)
 
 
 def _edge(

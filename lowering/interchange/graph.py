@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,8 +114,13 @@ class GraphReader:
             _set_attribute(root, name, self._attribute(attribute))
         graph = Graph()
         nodes: list[Node] = []
+        names: set[str] = set()
         for entry in data["nodes"]:
             nodes.append(self._node(graph, entry, nodes))
+            name = nodes[-1].name
+            if name in names or not name.isidentifier() or keyword.iskeyword(name):
+                raise InvalidFileError(f"edge program: {name!r} is no name for a node, or is used twice")
+            names.add(name)
         if not nodes or nodes[-1].op != "output":
             raise InvalidFileError("edge program: a graph does not end with its output")
         return root, graph
@@ -134,8 +140,8 @@ class GraphReader:
             decode_argument(kwargs, nodes, self.expressions) if kwargs is not None else {},
             name=name,
         )
-        if node.name != name:
-            raise InvalidFileError(f"edge program: {name!r} is no name for a node, or is used twice")
+        # fx avoids names of Python's builtins; torch.export does not.
+        node.name = name
         decoded = self.values.decode(value, own_storage=op == "placeholder")
         node.meta = self.metadata.decode(meta, decoded)
         if op != "output":
