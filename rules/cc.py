@@ -246,8 +246,8 @@ _COMMON = {
     ),
     "toolchain_libraries": Attribute(
         AttributeType.STRING_LIST,
-        "Shared libraries below `.toolchain/` that programs are linked with. The last part of a path may have "
-        "wildcards, which must match one file.",
+        "Shared libraries below `.toolchain/` that programs are linked with. If the last part of a path has "
+        "wildcards, all files that match it are meant, if any.",
         default=(),
     ),
 }

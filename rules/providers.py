@@ -32,7 +32,7 @@ class Library:
 
     `objects` are linked always, `archives` as far as something refers to them, or always, where
     `whole` says so. `toolchain_libraries` are shared libraries of the toolchains' trees, as paths
-    (whose last part may have wildcards) below `.toolchain/`.
+    (whose last part may have wildcards, for all that match) below `.toolchain/`.
     """
 
     label: str

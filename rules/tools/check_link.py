@@ -62,29 +62,31 @@ def _libraries_of(delegate: str, model: str, backends: list[dict[str, Any]]) -> 
 def toolchain_arguments(patterns: list[str], toolchain_folder: str, program: str) -> list[str]:
     """Arguments that link shared libraries of toolchains, and let `program` (an exec_path) find them.
 
-    It finds them beside itself in its runfiles, or at the root of the folder that it runs in.
+    It finds them beside itself in its runfiles, or at the root of the folder that it runs in. A
+    pattern with wildcards stands for all files that match it, in the order of their names.
 
     Raises:
-        LinkError: a pattern that matches no file, or several.
+        LinkError: a library named without wildcards is not there.
     """
     roots = [f"{os.path.basename(program)}.runfiles", "/".join([".."] * program.count("/"))]
     arguments: dict[str, None] = {}
     for pattern in patterns:
         folder, _, file_pattern = pattern.rpartition("/")
         present = os.path.join(toolchain_folder, folder)
-        names = os.listdir(present) if os.path.isdir(present) else []
+        names = sorted(os.listdir(present)) if os.path.isdir(present) else []
         matches = fnmatch.filter(names, file_pattern)
-        if len(matches) != 1:
+        if not matches and not set("*?[") & set(file_pattern):
             raise LinkError(
-                f"{len(matches)} files match toolchain library {pattern}, not one\n"
-                f"  note: {folder} holds {', '.join(sorted(names)[:20]) or 'nothing'}\n"
-                "  to fix: name the file in `toolchain_libraries`, and its toolchain in `toolchains`"
+                f"there is no toolchain library {pattern}\n"
+                f"  note: {folder} holds {', '.join(names[:20]) or 'nothing'}\n"
+                "  to fix: mend the name in `toolchain_libraries`, or name its toolchain in `toolchains`"
             )
-        # By name rather than by path, so that the program looks for it in its runpath.
-        arguments.setdefault(f"-L{toolchain_folder}/{folder}")
-        arguments.setdefault(f"-l:{matches[0]}")
-        for root in roots:
-            arguments.setdefault(f"-Wl,-rpath,$ORIGIN/{root}/.toolchain/{folder}")
+        for name in matches:
+            # By name rather than by path, so that the program looks for it in its runpath.
+            arguments.setdefault(f"-L{toolchain_folder}/{folder}")
+            arguments.setdefault(f"-l:{name}")
+            for root in roots:
+                arguments.setdefault(f"-Wl,-rpath,$ORIGIN/{root}/.toolchain/{folder}")
     if not arguments:
         return []
     # Libraries that only delegates refer to must stay, wherever those stand in the line.
