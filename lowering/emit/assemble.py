@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch.utils._pytree import treespec_dumps
-
 from ..errors import source_line
 from ..format import schema
 from ..format.schema import Dynamism, Location
@@ -179,11 +177,3 @@ def _frames(source: str | None) -> tuple[schema.Frame, ...]:
         return ()
     filename, line, *code = source.split(":", 2)
     return (schema.Frame(filename=filename, lineno=int(line), name="", context="".join(code).strip()),)
-
-
-def containers(program: object) -> schema.ContainerMetadata | None:
-    """How the method's inputs and outputs nest, in torch's own notation."""
-    call_spec = program.call_spec  # type: ignore[attr-defined]
-    if call_spec.in_spec is None or call_spec.out_spec is None:
-        return None
-    return schema.ContainerMetadata(treespec_dumps(call_spec.in_spec), treespec_dumps(call_spec.out_spec))

@@ -5,27 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, treespec_dumps
 
 from ..errors import LoweringError
 from ..format import schema
-from .config import EmitConfig
+from .containers import container_of
 from .dtypes import scalar_type
 from .pools import Pools, dense
 from .shapes import dim_order
 
 
-def emit_constant_method(name: str, value: Any, pools: Pools, config: EmitConfig) -> schema.ExecutionPlan:
+def emit_constant_method(name: str, value: Any, pools: Pools) -> schema.ExecutionPlan:
     """A plan that returns the leaves of `value`: numbers, texts, None, dtypes, layouts and tensors.
 
     Raises:
         LoweringError: a leaf is of another type.
     """
-    leaves, spec = tree_flatten(value)
+    leaves, container = container_of(value)
     values = tuple(_leaf(name, leaf, pools) for leaf in leaves)
     return schema.ExecutionPlan(
         name=name,
-        container_meta_type=schema.ContainerMetadata("", treespec_dumps(spec)),
+        container_meta_type=container,
         values=values,
         inputs=(),
         outputs=tuple(range(len(values))),

@@ -10,15 +10,16 @@ from torch.export import ExportedProgram
 
 from ..errors import LoweringError
 from ..format.program import ProgramFile
-from .assemble import MemoryReport, assemble, containers
+from ..format.ptd import TensorData
+from .assemble import MemoryReport, assemble
 from .config import EmitConfig, MemoryConfig
 from .constant_methods import emit_constant_method
+from .containers import containers
 from .debug import DebugMaps, debug_maps
 from .external import external_data
 from .layout import lay_out
 from .method import emit_method
 from .pools import Pools
-from ..format.ptd import TensorData
 
 __all__ = ["EmitConfig", "EmittedProgram", "MemoryConfig", "emit_program"]
 
@@ -77,5 +78,5 @@ def emit_program(
         debug[name] = debug_maps(method)
         plans.append(plan)
     for name in sorted(constant_methods):
-        plans.append(emit_constant_method(name, constant_methods[name], pools, config))
+        plans.append(emit_constant_method(name, constant_methods[name], pools))
     return EmittedProgram(lay_out(plans, pools, config), external_data(pools), debug, memory)

@@ -28,7 +28,7 @@ from .kernels import KERNEL_HANDLERS, emit_operator
 from .pools import Pools, dense
 from .shapes import Bounds, dim_order
 from .symbolic import SYMBOLIC_HANDLERS
-from .values import Place, Storage
+from .values import Place, Storage, TensorValue
 from .views import VIEW_HANDLERS
 from .writeback import Mutation, write_back, write_in_place
 
@@ -82,7 +82,7 @@ def _emit(emitter: Emitter, program: ExportedProgram) -> EmittedMethod:
         emitter.caller_provided.update(n for n in returned if isinstance(n, Node) and n.op == "call_function")
     remaining = write_in_place(emitter, program, mutations)
     emitter.nodes(program.graph_module)
-    outputs = [emitter.value(output) for output in returned]
+    outputs = [_own_memory(emitter, emitter.value(output), set(inputs)) for output in returned]
     outputs = write_back(emitter, remaining, outputs)
     return EmittedMethod(emitter, tuple(inputs), tuple(outputs))
 
@@ -111,6 +111,21 @@ def _mutations(program: ExportedProgram, placeholders: list[Node]) -> list[Mutat
 def _returned(program: ExportedProgram) -> list[Any]:
     outputs = zip(program.graph_signature.output_specs, program.graph.output_node().args[0])  # type: ignore[arg-type]
     return [output for spec, output in outputs if spec.kind == OutputKind.USER_OUTPUT]
+
+
+def _own_memory(emitter: Emitter, output: int, inputs: set[int]) -> int:
+    """An output that the runtime may give memory to: that of an input or a .ptd file it must not replace."""
+    tensor = emitter.values.values[output]
+    if not isinstance(tensor, TensorValue):
+        return output
+    borrowed = tensor.storage.place is Place.CALLER and output in inputs
+    if not (borrowed or tensor.storage.place is Place.EXTERNAL or tensor.rewired):
+        return output
+    copied = emitter.another(output)
+    if not emitter.config.memory_of(emitter.method).alloc_graph_output:
+        emitter.values.tensor(copied).storage.place = Place.CALLER
+    emitter.copy(output, copied)
+    return copied
 
 
 def _user_input(emitter: Emitter, node: Node, spec: InputSpec, mutated: bool) -> int:
