@@ -40,7 +40,7 @@ def save_program(
     writer = GraphWriter()
     graph = writer.encode(program.graph_module)
     tensors = {**_state(program), **writer.attributes}
-    names = _names_by_identity(program.state_dict)
+    names = _names_by_identity({**program.state_dict, **program.constants})
     specs = [
         _spec(name, tensor, tuple(names.get(identity(tensor), ())), leave_out) for name, tensor in tensors.items()
     ]
@@ -103,5 +103,6 @@ def _names_by_identity(state: Mapping[str, torch.Tensor]) -> dict[Hashable, list
     """The names of each tensor: tied weights have several."""
     names: dict[Hashable, list[str]] = {}
     for name, tensor in state.items():
-        names.setdefault(identity(tensor), []).append(name)
+        if isinstance(tensor, torch.Tensor):
+            names.setdefault(identity(tensor), []).append(name)
     return names

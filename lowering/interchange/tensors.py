@@ -54,13 +54,23 @@ class TensorSpec:
 def write_tensors(tensors: Mapping[str, torch.Tensor], path: str | os.PathLike[str]) -> None:
     """Write a safetensors file; equal tensors give equal bytes.
 
+    Of tensors that are one in memory, only the first by name is written.
     Raises LoweringError for a tensor that such a file cannot hold.
     """
-    dense = {}
+    dense: dict[str, torch.Tensor] = {}
+    written: set[Hashable] = set()
+    storages: set[int] = set()
     for name, tensor in sorted(tensors.items()):
+        if identity(tensor) in written:
+            continue
+        written.add(identity(tensor))
         if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
             raise LoweringError(f"tensor {name!r} is {tensor.layout} on {tensor.device}: only dense CPU tensors can be kept")
         dense[name] = tensor.detach().contiguous()
+        storage = dense[name].untyped_storage().data_ptr()
+        if storage in storages:  # safetensors takes no two parts of one memory
+            dense[name] = dense[name].clone()
+        storages.add(storage)
     try:
         with replacing(path) as temporary:
             safetensors.torch.save_file(dense, temporary)
@@ -78,6 +88,7 @@ class TensorFiles:
         """Raises InvalidFileError for a file that is not safetensors, or is cut off."""
         self.paths = tuple(map(Path, paths))
         self._home: dict[str, tuple[Path, Any]] = {}
+        self._opened: dict[str, torch.Tensor] = {}
         for path in self.paths:
             try:
                 handle = safetensors.safe_open(path, framework="pt")
@@ -97,7 +108,9 @@ class TensorFiles:
         for name in names:
             if name in self._home:
                 path, handle = self._home[name]
-                return path, handle.get_tensor(name)
+                if name not in self._opened:  # tied weights stay one in memory
+                    self._opened[name] = handle.get_tensor(name)
+                return path, self._opened[name]
         return None
 
 
