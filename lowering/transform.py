@@ -13,6 +13,7 @@ from torch.fx.passes.infra.pass_base import PassResult
 from torch.fx.passes.infra.pass_manager import PassManager
 
 from .config import Pass
+from .delegation.graph_copy import copy_program
 from .errors import LoweringError, did_you_mean
 
 
@@ -29,14 +30,18 @@ def transform_all(
 
 
 def transform(program: ExportedProgram, passes: Sequence[Pass] | PassManager) -> ExportedProgram:
-    """The program after `passes`, in order. Without passes, the program itself."""
+    """The program after `passes`, in order; `program` itself stays as it is."""
+    in_order = [passes] if isinstance(passes, PassManager) else passes
+    if not in_order:
+        return program
+    program = copy_program(program)
     module = program.graph_module
-    for each in [passes] if isinstance(passes, PassManager) else passes:
+    for each in in_order:
         result = each(module)
         module = result.graph_module if isinstance(result, PassResult) else result if result is not None else module
         if not isinstance(module, GraphModule):
             raise LoweringError(f"pass {each!r} returned {type(module).__name__}, not a GraphModule or a PassResult")
-    return with_graph(program, module) if passes else program
+    return with_graph(program, module)
 
 
 def with_graph(program: ExportedProgram, module: GraphModule) -> ExportedProgram:
