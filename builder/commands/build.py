@@ -12,8 +12,9 @@ from . import exit_codes, watch
 from .console import Console
 from .request import Analysed, Request, make_request, read_analysed, require_root
 
-# What a build did. counts: (ran, from the cache) among `analysed.total` actions.
-Built = namedtuple("Built", "analysed succeeded ran cached")
+# What a build did: whether all succeeded; how many of `analysed.total` actions ran and how many came from the
+# cache; the exec_paths of outputs that are missing or out of date, since they, or what they need, failed.
+Built = namedtuple("Built", "analysed succeeded ran cached not_built")
 
 # More results than this are counted, not listed.
 _LISTED = 20
@@ -65,7 +66,7 @@ def build_targets(request: Request, options, console: Console) -> Built:
                 from .perform import keep_statuses
 
                 keep_statuses(request, analysed, sources)
-            return Built(analysed, True, 0, 0)
+            return Built(analysed, True, 0, 0, frozenset())
         from .perform import perform
 
         return perform(request, analysed, ninja, status, printed, sources, options, console)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..cache.disk import DiskActionCache, DiskStore
@@ -67,7 +67,7 @@ def perform(
 ) -> Built:
     """Go on with a build whose ninja asks for an action, or has ended with the error `status`."""
     ran = cached = 0
-    failed = False
+    not_built: frozenset[str] = frozenset()
     if status is None:
         machine = open_machine(request, analysed.name, options)
         try:
@@ -77,11 +77,12 @@ def perform(
                 status, tally, printed = serve(ninja, by_digest, machine, listener, printed)
         finally:
             machine.digests.close()
-        ran, cached, failed = tally.counts[How.RAN], tally.counts[How.CACHED], bool(tally.failures)
+        ran, cached = tally.counts[How.RAN], tally.counts[How.CACHED]
+        not_built = _not_built(actions, [failure.action for failure in tally.failures])
     keep_statuses(request, analysed, sources)
-    if status != 0 and not failed:
+    if status != 0 and not not_built:
         raise BuildError(_complaint(printed))
-    return Built(analysed, status == 0, ran, cached)
+    return Built(analysed, status == 0, ran, cached, not_built)
 
 
 def changed_in_any_request(request: Request) -> list[str]:
@@ -112,6 +113,15 @@ def keep_statuses(request: Request, analysed: Analysed, sources: list[list]) -> 
     outputs = _unique(str(layout.file(a)) for action in read_actions(request) for a in action.outputs)
     watch.keep(request.folder, sources, outputs)
 
+
+
+def _not_built(actions: Sequence[Action], failed: Sequence[Action]) -> frozenset[str]:
+    """The outputs of the failed actions and of all that need them; `actions` come after what they need."""
+    lost = {output.exec_path for action in failed for output in action.outputs}
+    for action in actions:
+        if any(artifact.source is None and artifact.exec_path in lost for artifact in action.inputs):
+            lost.update(output.exec_path for output in action.outputs)
+    return frozenset(lost)
 
 
 def _unique(paths: Iterable[str]) -> list[str]:

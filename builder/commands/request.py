@@ -12,6 +12,7 @@ import zlib
 from collections import namedtuple
 
 from ..loading import inputs as load_inputs
+from .options import CommandLineError
 
 # root: the workspace's folder; package: that of the folder from which it was asked ("" for the root);
 # patterns, configs: as given; state: the builder's own folder; folder: what is kept of this request.
@@ -42,17 +43,13 @@ def require_root(start: str) -> str:
     """As find_root.
 
     Raises:
-        BuildError: there is no workspace there.
+        CommandLineError: there is no workspace there.
     """
     root = find_root(start)
     if root is None:
-        from ..core.diagnostics import BuildError, Diagnostic
-
-        raise BuildError(
-            Diagnostic(
-                f"{start} is in no workspace: neither it nor a folder above it has a file WORKSPACE",
-                remedy='go into a workspace, name one with -C DIR, or make one: a file WORKSPACE with workspace(name = "…")',
-            )
+        raise CommandLineError(
+            f"error: {start} is in no workspace: neither it nor a folder above it has a file WORKSPACE\n"
+            '  to fix: go into a workspace, name one with -C DIR, or make one: a file WORKSPACE with workspace(name = "…")'
         )
     return root
 

@@ -33,17 +33,19 @@ def main(options, started_in: str) -> int:
         runs = read_runs(request)
         machine = open_machine(request, built.analysed.name, options)
         try:
-            results = _run_tests(machine, [(label, runs[label]) for label in labels], options, console)
+            results = _run_tests(machine, [(label, runs[label]) for label in labels], built.not_built, options, console)
         finally:
             machine.digests.close()
     return _report(results, built.succeeded, console)
 
 
-def _run_tests(machine: Machine, tests: list[tuple[Label, RunSpec]], options, console: Console) -> list[Result]:
+def _run_tests(
+    machine: Machine, tests: list[tuple[Label, RunSpec]], not_built: frozenset[str], options, console: Console
+) -> list[Result]:
     """Run tests, several at once; a line for each as it ends, results in the order of the tests."""
     width = max((len(str(label)) for label, _ in tests), default=0)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        futures = [pool.submit(_run_test, machine, label, spec, options) for label, spec in tests]
+        futures = [pool.submit(_run_test, machine, label, spec, not_built, options) for label, spec in tests]
         try:
             for future in concurrent.futures.as_completed(futures):
                 _show(future.result(), width, options, console)
@@ -55,10 +57,10 @@ def _run_tests(machine: Machine, tests: list[tuple[Label, RunSpec]], options, co
     return [future.result() for future in futures]
 
 
-def _run_test(machine: Machine, label: Label, spec: RunSpec, options) -> Result:
+def _run_test(machine: Machine, label: Label, spec: RunSpec, not_built: frozenset[str], options) -> Result:
     action = test_action(machine, label, spec)
     log = os.path.relpath(machine.layout.output(action.outputs[0].exec_path), machine.layout.root)
-    if missing := [a.exec_path for a in spec.runfiles if not machine.layout.file(a).exists()]:
+    if missing := [artifact.exec_path for artifact in spec.runfiles if artifact.exec_path in not_built]:
         return Result(str(label), "not built", f"{missing[0]} is missing", log, "")
     try:
         outcome = run_action(

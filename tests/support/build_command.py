@@ -1,0 +1,74 @@
+"""Small workspaces on disk, and the command `build` run in them as a user runs it: in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+BUILD = (sys.executable, "-c", "import sys; from rules_executorch.builder.cli import main; sys.exit(main())")
+
+
+def write_files(root: Path, files: Mapping[str, str]) -> Path:
+    """Write text files below `root`, which gets a WORKSPACE unless it has one. Returns `root`."""
+    for name, text in {"WORKSPACE": 'workspace(name = "w")\n', **files}.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def environment(cache: Path, **more: str) -> dict[str, str]:
+    """What `build` is given: a cache of the test's own, and no terminal's width or colors."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("RULES_EXECUTORCH", "COLUMNS", "NO_COLOR"))}
+    return {**kept, "RULES_EXECUTORCH_CACHE": str(cache), **more}
+
+
+def build(root: Path, *arguments: str, cache: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run `build` in folder `root`; `cache` is by default beside it."""
+    cache = cache or root.parent / f"{root.name}-cache"
+    return subprocess.run(
+        [*BUILD, *arguments], cwd=root, env=environment(cache, **more), capture_output=True, text=True, timeout=300
+    )
+
+
+def counts(result: subprocess.CompletedProcess[str]) -> tuple[int, int, int]:
+    """How many actions (ran, came from the cache, were up to date), as the build says."""
+    match = re.search(r"(\d+) actions?: (\d+) ran, (\d+) from the cache, (\d+) up to date", result.stdout + result.stderr)
+    assert match, f"no closing line in:\n{result.stdout}\n{result.stderr}"
+    total, *parts = map(int, match.groups())
+    assert sum(parts) == total
+    return tuple(parts)  # type: ignore[return-value]
+
+
+def start(root: Path, *arguments: str, cache: Path | None = None, **more: str) -> subprocess.Popen[str]:
+    """Start `build` in a process group of its own, for signals."""
+    cache = cache or root.parent / f"{root.name}-cache"
+    return subprocess.Popen(
+        [*BUILD, *arguments],
+        cwd=root,
+        env=environment(cache, **more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(condition: Callable[[], object], process: subprocess.Popen[str], seconds: float = 60) -> None:
+    """Wait until `condition` holds, as long as `process` lives."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if process.poll() is not None:
+            raise AssertionError(f"ended with {process.returncode}: {process.communicate()}")
+        if time.monotonic() > deadline:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise AssertionError("waited too long")
+        time.sleep(0.005)
+
+
