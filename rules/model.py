@@ -189,7 +189,10 @@ EXECUTORCH_MODEL = Rule(
                 mandatory=True,
             ),
             "backends": Attribute(
-                AttributeType.LABEL_LIST, "The backends named in `methods`; the macro fills it in.", default=()
+                AttributeType.LABEL_LIST,
+                "The backends named in `methods`; the macro fills it in.",
+                default=(),
+                may_repeat=True,
             ),
             "constant_methods": Attribute(
                 AttributeType.PLAIN,

@@ -30,7 +30,8 @@ class Attribute:
 
     `extensions` limits the files that a label attribute takes (empty: any). `allow_files` says
     whether a label may name a source file. `values`, if any, lists the only valid strings.
-    `configurable` says whether select() may be given.
+    `configurable` says whether select() may be given. `may_repeat` says whether a list of labels may
+    name one twice: it counts once.
     """
 
     type: AttributeType
@@ -41,6 +42,7 @@ class Attribute:
     extensions: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     configurable: bool = True
+    may_repeat: bool = False
 
     @property
     def is_label(self) -> bool:

@@ -113,7 +113,10 @@ def convert(attribute: Attribute, value: Any, parse_label: Callable[[str], Label
     Raises:
         WrongValue: it is of another type, or not among the attribute's values, or not a label.
     """
-    converted = _CONVERTERS[attribute.type](value, parse_label)
+    if attribute.may_repeat:
+        converted = _to_label_list(value, parse_label, may_repeat=True)
+    else:
+        converted = _CONVERTERS[attribute.type](value, parse_label)
     if attribute.values:
         for text in (converted,) if isinstance(converted, str) else converted:
             if text not in attribute.values:
@@ -177,14 +180,14 @@ def _to_label(value: Any, parse_label: Callable[[str], Label]) -> Label:
         raise WrongValue(str(error), value, 'write "//package:name", or ":name" for one in this package') from None
 
 
-def _to_label_list(value: Any, parse_label: Callable[[str], Label]) -> tuple[Label, ...]:
+def _to_label_list(value: Any, parse_label: Callable[[str], Label], may_repeat: bool = False) -> tuple[Label, ...]:
     if not isinstance(value, (list, tuple)):
         fix = f"write [{value!r}]".replace("'", '"') if isinstance(value, str) else None
         raise WrongValue(f"expected a list of labels, not {describe(value)}", remedy=fix)
     labels: dict[Label, str] = {}
     for item in value:
         label = _to_label(item, parse_label)
-        if label in labels:
+        if label in labels and not may_repeat:
             raise WrongValue(f"{label} is listed twice", item, "remove one of the two")
         labels[label] = item
     return tuple(labels)
