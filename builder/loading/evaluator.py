@@ -31,6 +31,10 @@ PROCESSOR_TIME = 600
 # Stands before each statement of a BUILD file, on the same line: what a call records as its place.
 STATEMENT_MARK = "__statement__"
 
+# `native.glob` is written with this letter for the dot, since the binding has no value with
+# attributes to give; it looks like a dot, and nobody types it.
+NATIVE_DOT = "\ua4f8"
+
 _FRAME = re.compile(r"^  (.*):(\d+):(\d+): in (.*)$", re.MULTILINE)
 
 
@@ -73,6 +77,8 @@ class Recorder:
         }
         for name in (*rules, "package", "exports_files"):
             self.callables[name] = self._recording(name)
+        for name in [name for name in self.callables if name != STATEMENT_MARK]:
+            self.callables[f"native{NATIVE_DOT}{name}"] = self.callables[name]
 
     def _mark(self, statement: int) -> None:
         self.statement = statement

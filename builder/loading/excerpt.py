@@ -9,7 +9,7 @@ from ..core.diagnostics import Diagnostic, Location, nearest
 from .interpreter import Call, Frame, Problem
 from .source import Source, Token
 
-_UNDEFINED = re.compile(r"undefined: (\w+)")
+_UNDEFINED = re.compile(r"undefined: ([\w.]+)")
 _PREDECLARED = (
     *("None", "True", "False", "abs", "all", "any", "bool", "bytes", "chr", "dict", "dir", "enumerate", "fail"),
     *("float", "getattr", "hasattr", "hash", "int", "len", "list", "max", "min", "ord", "print", "range", "repr"),
@@ -106,7 +106,9 @@ def evaluation_diagnostics(
 
 
 def _undefined(source: Source, frame: Frame, name: str, known: Collection[str], kind: str) -> Diagnostic:
-    near = nearest(name, (*known, *_PREDECLARED))
+    near = nearest(name.rpartition(".")[2], (*known, *_PREDECLARED))
+    if name.startswith("native.") and near:
+        near = f"native.{near}"
     if name == "native":
         remedy = "in a BUILD file, rules are called by their plain names; `native` is for macros"
     else:

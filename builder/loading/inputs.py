@@ -86,21 +86,48 @@ def status_of(path: str) -> Status:
 def list_folder(path: str) -> dict[str, bool] | None:
     """The entries of a folder and whether each is a folder, by name; None where there is no folder.
 
-    Hidden folders and those that builds write to are left out: sources are elsewhere.
+    Left out are hidden folders and those that builds write to (sources are elsewhere), links to
+    folders on the way here (they lead round in circles), and names that are not UTF-8.
     """
+    entries: dict[str, bool] = {}
     try:
         with os.scandir(path) as found:
-            entries = {entry.name: _is_folder(entry) for entry in found}
+            for entry in found:
+                is_folder = _is_folder(entry)
+                if is_folder and (_is_ignored(entry.name) or (entry.is_symlink() and _leads_back(entry.path))):
+                    continue
+                if entry.name.isascii() or _is_text(entry.name):
+                    entries[entry.name] = is_folder
     except OSError:
         return None
-    return {name: is_folder for name, is_folder in sorted(entries.items()) if not (is_folder and _is_ignored(name))}
+    return dict(sorted(entries.items()))
 
 
 def _is_folder(entry: os.DirEntry) -> bool:
     try:
         return entry.is_dir()
     except OSError:
+        # A link that leads nowhere.
         return False
+
+
+def _leads_back(path: str) -> bool:
+    """Whether a link to a folder leads to one that the path to the link goes through."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(path)
+    while folder != os.path.dirname(folder):
+        if os.path.realpath(folder) == target:
+            return True
+        folder = os.path.dirname(folder)
+    return target == folder
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_ignored(name: str) -> bool:

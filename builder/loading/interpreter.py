@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import select
 import subprocess
 import sys
@@ -16,9 +15,7 @@ from typing import Any
 
 from ..core.diagnostics import BuildError, Diagnostic, Location
 from . import evaluator
-from .source import Source, Statement
-
-_NATIVE = re.compile(r"(?<![\w.])native\.([A-Za-z_]\w*)")
+from .source import Source, Statement, tokens
 
 # How long one file may take, in seconds. The largest real ones take a fraction of one.
 TIME_LIMIT = 60.0
@@ -109,7 +106,7 @@ class Interpreter:
         prefix = f"__{self._modules}__"
         bound = _bound_names(source)
         public = tuple(name for name in bound if not name.startswith("_") and name not in loaded)
-        text = _without_native(_with_loads(source, loaded))
+        text = _with_native(_with_loads(source, loaded))
         execution = self._execute(source, (source.name, text, False, (*loaded, *bound), public, prefix), None)
         return execution, {name: prefix + name for name in execution.exports}
 
@@ -258,13 +255,18 @@ def _mark_widths(source: Source) -> dict[int, int]:
     }
 
 
-def _without_native(text: str) -> str:
-    """The text with `native.glob` written `glob       `: the binding has no value with attributes to give.
-
-    What stands to the right stays in its column. In strings and comments it changes nothing that matters less
-    than their being told apart costs.
-    """
-    return _NATIVE.sub(lambda match: match.group(1) + " " * len("native."), text)
+def _with_native(text: str) -> str:
+    """The text with `native.glob` written as the one name that the interpreter has for it."""
+    if "native." not in text:
+        return text
+    pieces = []
+    position = 0
+    window = list(tokens(text, 0, len(text)))
+    for word, dot, name in zip(window, window[1:], window[2:]):
+        if word.text == "native" and dot.text == "." and name.kind == "name":
+            pieces.append(text[position : dot.start] + evaluator.NATIVE_DOT)
+            position = dot.end
+    return "".join(pieces) + text[position:]
 
 
 def _blank(text: str) -> str:
@@ -276,6 +278,9 @@ def _problems(source: Source, problem: tuple[Any, ...] | None, widths: Mapping[i
     if problem is None:
         return ()
 
+    def words(message: str) -> str:
+        return message.replace(evaluator.NATIVE_DOT, ".")
+
     def column(line: int, reported: int) -> int:
         return max(1, reported - widths.get(line, 0))
 
@@ -285,8 +290,8 @@ def _problems(source: Source, problem: tuple[Any, ...] | None, widths: Mapping[i
             Frame(file, line, column(line, at) if file == source.name else at, function)
             for file, line, at, function in frames
         ]
-        return (Problem("eval", message, tuple(shifted)),)
+        return (Problem("eval", words(message), tuple(shifted)),)
     kind, items = problem
     return tuple(
-        Problem(kind, message, (Frame(source.name, line, column(line, at), ""),)) for message, line, at in items
+        Problem(kind, words(message), (Frame(source.name, line, column(line, at), ""),)) for message, line, at in items
     )

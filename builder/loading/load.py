@@ -254,7 +254,7 @@ class _Loader:
             return
         user = target.label.package
         if isinstance(owner, SourceFile) and not owner.visibility:
-            notes = (f"files are private to their package unless it exports them",)
+            notes: tuple[str, ...] = ("files are private to their package unless it exports them",)
             remedy = f'add exports_files(["{label.name}"]) to {label.package}/BUILD'.replace("to /", "to ")
         else:
             notes = (f"its visibility is {', '.join(owner.visibility) or '//visibility:private'}",)
@@ -290,12 +290,13 @@ class _Loader:
 
     def check_configs(self, configs: Sequence[str]) -> None:
         """Report configurations that nothing in the workspace mentions."""
-        if unknown_configs(self._raw, configs):
-            silent: list[Diagnostic] = []
-            for name in packages_below(str(self._workspace.root), "", self._files):
-                self._raw.get("", name)
-            self.diagnostics += silent
-        self.diagnostics += unknown_configs(self._raw, configs)
+        if not unknown_configs(self._raw, configs):
+            return
+        # It may be mentioned where this load has not been. Mistakes that are there concern nobody now.
+        before = len(self.diagnostics)
+        for name in packages_below(str(self._workspace.root), "", self._files):
+            self._raw.get("", name)
+        self.diagnostics[before:] = unknown_configs(self._raw, configs)
 
     def _report(
         self,
@@ -339,6 +340,11 @@ def _no_such_target(
     names = {*package.targets, *package.outputs, *raw.calls}
     near = nearest(label.name, names) or nearest(label.name, (n for n, folder in (entries or {}).items() if not folder))
     looks_like_file = "." in label.name
+    if (entries or {}).get(label.name):
+        return Diagnostic(
+            f"{label} is a folder, which no label can name",
+            remedy=f'name its files: glob(["{label.name}/**"])',
+        )
     what = "file or target" if looks_like_file and entries is not None else "target"
     remedy = "mend the label, or create the file" if looks_like_file else f"mend the label, or define it in {raw.source.name}"
     return Diagnostic(

@@ -45,6 +45,9 @@ _TOKEN = re.compile(
 )
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _FIRST_WORD = re.compile(r"\w*")
+_DEF = re.compile(r"def\b")
+# At the beginning of a line they go on with the statement before.
+_CONTINUATION = re.compile(r"(?:else|elif)\b")
 
 
 @dataclass(frozen=True)
@@ -122,9 +125,14 @@ class Source:
 
     def tokens(self, start: int, end: int) -> Iterator[Token]:
         """The tokens between two offsets, without spaces and comments."""
-        for match in _TOKEN.finditer(self.text, start, end):
-            if match.lastgroup != "space":
-                yield Token(match.lastgroup or "", match.group(), match.start(), match.end())
+        return tokens(self.text, start, end)
+
+
+def tokens(text: str, start: int, end: int) -> Iterator[Token]:
+    """The tokens of a text between two offsets, without spaces and comments."""
+    for match in _TOKEN.finditer(text, start, end):
+        if match.lastgroup != "space":
+            yield Token(match.lastgroup or "", match.group(), match.start(), match.end())
 
 
 def split_statements(text: str) -> Iterator[Statement]:
@@ -141,7 +149,8 @@ def split_statements(text: str) -> Iterator[Statement]:
 
     def statement(end: int) -> Statement:
         keyword = _FIRST_WORD.match(text, start)
-        return Statement(start, end, start_line, keyword.group() if keyword else "", _bound(text, start, assigned))
+        word = keyword.group() if keyword else ""
+        return Statement(start, end, start_line, word, () if word == "load" else _bound(text, start, assigned))
 
     for match in _SCAN.finditer(text):
         kind = match.lastgroup
@@ -159,7 +168,7 @@ def split_statements(text: str) -> Iterator[Statement]:
             depth = max(0, depth - 1)
         elif kind == "assign" and depth == 0 and assigned < 0:
             assigned = begin
-        elif kind == "end" and depth == 0 and not text.startswith("def", start):
+        elif kind == "end" and depth == 0 and not _DEF.match(text, start):
             yield statement(match.end())
             start = -1
         elif kind in ("text", "blank"):
@@ -169,16 +178,20 @@ def split_statements(text: str) -> Iterator[Statement]:
 
 
 def _starts_line(text: str, offset: int) -> bool:
-    """Whether a line begins at `offset` that does not continue the one before with a backslash."""
-    return offset == 0 or (text[offset - 1] == "\n" and not text.endswith(("\\\n", "\\\r\n"), 0, offset))
+    """Whether a line begins at `offset` that does not go on with the statement before."""
+    if offset == 0:
+        return True
+    if text[offset - 1] != "\n" or _CONTINUATION.match(text, offset):
+        return False
+    return not text.endswith(("\\\n", "\\\r\n"), 0, offset)
 
 
 def _bound(text: str, start: int, assigned: int) -> tuple[str, ...]:
     """The names that a statement binds: of a def, or left of its first `=`. May name some more."""
-    if text.startswith("def", start):
+    if _DEF.match(text, start):
         name = _IDENTIFIER.search(text, start + 3)
         return (name.group(),) if name else ()
-    if assigned < 0 or text.startswith("load", start):
+    if assigned < 0:
         return ()
     return tuple(dict.fromkeys(_IDENTIFIER.findall(text, start, assigned)))
 
