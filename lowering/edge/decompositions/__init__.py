@@ -12,12 +12,18 @@ from torch._ops import OpOverload
 from ..schemas import is_composite
 from . import (  # noqa: F401  (they register themselves)
     attention,
+    convolution,
+    elementwise,
     identities,
     normalization,
     pooling,
     products,
+    random,
     recurrent,
     scalars,
+    scattering,
+    shapes,
+    sorting,
 )
 from .register import TABLE
 

@@ -1,0 +1,136 @@
+"""Reductions by index: scatter, index and embedding-bag reductions that the runtime has no kernel for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .register import decomposes
+from .sorting import limit
+
+aten = torch.ops.aten
+
+
+@decomposes(aten.scatter_reduce.two)
+def scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """`sum` and `mean` by scatter_add; the others by comparing each index with each place."""
+    if self.dim() == 0:
+        whole = aten.scatter_reduce.two(*_one_dimensional(self), *_rest(index, src, reduce), include_self=include_self)
+        return aten.view.default(whole, [])
+    if reduce in ("sum", "mean"):
+        base = self if include_self else aten.scatter.value(self, dim, index, 0)
+        total = aten.scatter_add.default(base, dim, index, src)
+        return total if reduce == "sum" else _divided(total, self, dim, index, include_self)
+    return _by_place(self, dim % self.dim(), index, src, reduce, include_self)
+
+
+@decomposes(aten.scatter.reduce)
+def scatter_src_reduce(self: Any, dim: int, index: Any, src: Any, *, reduce: str) -> Any:
+    return aten.scatter_reduce.two(self, dim, index, src, {"add": "sum", "multiply": "prod"}[reduce])
+
+
+@decomposes(aten.scatter.value_reduce)
+def scatter_value_reduce(self: Any, dim: int, index: Any, value: Any, *, reduce: str) -> Any:
+    src = aten.full.default(index.shape, value, dtype=self.dtype)
+    return aten.scatter_reduce.two(self, dim, index, src, {"add": "sum", "multiply": "prod"}[reduce])
+
+
+@decomposes(aten.index_reduce.default)
+def index_reduce(self: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    if self.dim() == 0:
+        return NotImplemented
+    shape = [1] * source.dim()
+    shape[dim] = -1
+    places = aten.expand.default(aten.reshape.default(index, shape), source.shape)
+    return aten.scatter_reduce.two(self, dim, places, source, reduce, include_self=include_self)
+
+
+@decomposes(aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
+def embedding_bag(
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> Any:
+    """Sum (0), mean (1) or maximum (2) of the rows of each bag: weight [V, E], indices [J], offsets [B] → [B, E].
+
+    Which index is in which bag is a matrix [B, J], so that a bag's sum is a product of matrices.
+    """
+    starts = aten.slice.Tensor(offsets, 0, 0, -1) if include_last_offset else offsets
+    started = aten.le.Tensor(aten.unsqueeze.default(starts, 1), aten.arange.default(indices.shape[0], dtype=offsets.dtype))
+    bag = aten.sub.Scalar(aten.sum.dim_IntList(aten._to_copy.default(started, dtype=torch.int64), [0]), 1)
+    member = aten.eq.Tensor(bag, aten.unsqueeze.default(aten.arange.default(starts.shape[0]), 1))
+    if padding_idx >= 0:
+        member = aten.logical_and.default(member, aten.ne.Scalar(indices, padding_idx))
+    rows = aten.embedding.default(weight, indices)
+    count = aten.sum.dim_IntList(aten._to_copy.default(member, dtype=torch.int64), [1])
+    if mode == 2:
+        result = _bag_maximum(rows, member, count)
+    else:
+        share = aten._to_copy.default(member, dtype=weight.dtype)
+        if per_sample_weights is not None:
+            share = aten.mul.Tensor(share, per_sample_weights)
+        result = aten.mm.default(share, rows)
+        if mode == 1:
+            divisor = aten.unsqueeze.default(aten._to_copy.default(aten.clamp.default(count, 1), dtype=weight.dtype), 1)
+            result = aten.div.Tensor(result, divisor)
+    return result, bag, count, aten.full.default([0], 0, dtype=torch.int64)
+
+
+def _bag_maximum(rows: Any, member: Any, count: Any) -> Any:
+    candidates = aten.where.ScalarOther(aten.unsqueeze.default(member, 2), aten.unsqueeze.default(rows, 0), limit(rows.dtype, largest=False))
+    empty = aten.unsqueeze.default(aten.eq.Scalar(count, 0), 1)
+    return aten.where.ScalarSelf(empty, 0.0, aten.amax.default(candidates, [1]))
+
+
+def _divided(total: Any, self: Any, dim: int, index: Any, include_self: bool) -> Any:
+    ones = aten.full.default(index.shape, 1, dtype=self.dtype)
+    base = aten.full.default(self.shape, 1 if include_self else 0, dtype=self.dtype)
+    count = aten.clamp.default(aten.scatter_add.default(base, dim, index, ones), 1)
+    if self.is_floating_point():
+        return aten.div.Tensor(total, count)
+    return aten.div.Tensor_mode(total, count, rounding_mode="floor")
+
+
+def _by_place(self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
+    """Candidates […, J, M]: the source where its index is the place, else what leaves a result as it is."""
+    neutral = 1 if reduce == "prod" else limit(self.dtype, largest=reduce == "amin")
+    for d, size in enumerate(index.shape):
+        src = aten.slice.Tensor(src, d, 0, size)
+    places = aten.arange.default(self.shape[dim])
+    index, src = (aten.unsqueeze.default(aten.transpose.int(t, dim, -1), -1) for t in (index, src))
+    chosen = aten.eq.Tensor(index, places)
+    candidates = aten.where.ScalarOther(chosen, src, neutral)
+    if reduce == "prod":
+        reduced = aten.prod.dim_int(candidates, -2)
+    else:
+        reduced = (aten.amax if reduce == "amax" else aten.amin).default(candidates, [-2])
+    touched = aten.any.dim(chosen, -2)
+    reduced, touched = _fitted(reduced, self, dim, neutral), _fitted(touched, self, dim, False)
+    if include_self:
+        combine = {"prod": aten.mul.Tensor, "amax": aten.maximum.default, "amin": aten.minimum.default}[reduce]
+        reduced = combine(reduced, self)
+    return aten.where.self(touched, reduced, self)
+
+
+def _fitted(part: Any, self: Any, dim: int, value: Any) -> Any:
+    """`part`, whose last dimension is `dim` of `self`, in place and padded with `value` to the sizes of `self`."""
+    part = aten.transpose.int(part, dim, -1)
+    missing = [extent - size for extent, size in zip(self.shape, part.shape)]
+    if all(isinstance(m, int) and m == 0 for m in missing):
+        return part
+    return aten.constant_pad_nd.default(part, [edge for m in reversed(missing) for edge in (0, m)], value)
+
+
+def _one_dimensional(self: Any) -> tuple[Any, int]:
+    return aten.view.default(self, [1]), 0
+
+
+def _rest(index: Any, src: Any, reduce: str) -> tuple[Any, Any, str]:
+    return aten.reshape.default(index, [-1]), aten.reshape.default(src, [-1]), reduce

@@ -1,0 +1,100 @@
+"""Views and parts of tensors that have no kernel, or one that does not follow sizes that change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .register import decomposes
+
+aten = torch.ops.aten
+
+
+@decomposes(aten.squeeze_copy.default)
+def squeeze(self: Any) -> Any:
+    kept = [size for size in self.shape if not (isinstance(size, int) and size == 1)]
+    return aten.view.default(self, kept)
+
+
+# The kernels that return lists do not resize their results.
+
+
+@decomposes(aten.split_copy.Tensor)
+def split(self: Any, split_size: int, dim: int = 0) -> Any:
+    if _static(self):
+        return NotImplemented
+    pieces = -(-self.shape[dim] // split_size)
+    return [aten.slice_copy.Tensor(self, dim, i * split_size, (i + 1) * split_size) for i in range(int(pieces))]
+
+
+@decomposes(aten.split_with_sizes_copy.default)
+def split_with_sizes(self: Any, split_sizes: Sequence[Any], dim: int = 0) -> Any:
+    if _static(self):
+        return NotImplemented
+    starts = [sum(split_sizes[:i]) for i in range(len(split_sizes))]
+    return [aten.slice_copy.Tensor(self, dim, start, start + size) for start, size in zip(starts, split_sizes)]
+
+
+@decomposes(aten.unbind_copy.int)
+def unbind(self: Any, dim: int = 0) -> Any:
+    if _static(self):
+        return NotImplemented
+    return [aten.select_copy.int(self, dim, i) for i in range(int(self.shape[dim]))]
+
+
+@decomposes(aten._unsafe_view.default)
+def unsafe_view(self: Any, size: Sequence[Any]) -> Any:
+    return aten.view_copy.default(self, size)
+
+
+@decomposes(aten.diagonal_scatter.default)
+def diagonal_scatter(self: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The diagonal's elements are told from the others by their indices."""
+    rank = self.dim()
+    rows, columns = (_index_along(self, dim % rank) for dim in (dim1, dim2))
+    on_diagonal = aten.eq.Tensor(aten.sub.Tensor(columns, rows), aten.full.default([], offset, dtype=torch.int64))
+    # src […, L] has the diagonal last: place it along dim1 if the diagonal starts in the first row, else along dim2.
+    spread = _spread_diagonal(src, self, offset, dim1 % rank, dim2 % rank)
+    return aten.where.self(on_diagonal, spread, self)
+
+
+@decomposes(aten.linear.default)
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """The kernel wants an input of two dimensions or more."""
+    if input.dim() != 1 or weight.dim() != 2:
+        return NotImplemented
+    row = aten.linear.default(aten.unsqueeze.default(input, 0), weight, bias)
+    return aten.squeeze.dim(row, 0)
+
+
+@decomposes(aten.cumsum.default)
+def cumsum(self: Any, dim: int, *, dtype: torch.dtype | None = None) -> Any:
+    """Of one number, the number: the kernel refuses it."""
+    if self.dim():
+        return NotImplemented
+    result_type = dtype or (self.dtype if self.is_floating_point() else torch.int64)
+    return self if result_type == self.dtype else aten._to_copy.default(self, dtype=result_type)
+
+
+def _static(self: Any) -> bool:
+    return all(isinstance(size, int) for size in self.shape)
+
+
+def _index_along(self: Any, dim: int) -> Any:
+    shape = [1] * self.dim()
+    shape[dim] = -1
+    return aten.view.default(aten.arange.default(self.shape[dim]), shape)
+
+
+def _spread_diagonal(src: Any, self: Any, offset: int, dim1: int, dim2: int) -> Any:
+    along, start = (dim1, 0) if offset >= 0 else (dim2, 0)
+    length = self.shape[along]
+    padded = aten.constant_pad_nd.default(src, [start, length - src.shape[-1]])
+    # […, length] with dim1 and dim2 removed → the removed ones back, size one but for `along`.
+    first, second = sorted((dim1, dim2))
+    order = [d for d in range(self.dim()) if d not in (dim1, dim2)]
+    view = aten.unsqueeze.default(padded, -1)  # [others…, along, 1]
+    axes = [*order, along, second if along == first else first]
+    return aten.permute.default(view, [axes.index(d) for d in range(self.dim())])
