@@ -58,11 +58,11 @@ def _compare_one(actual: torch.Tensor, expected: torch.Tensor, tolerance: Tolera
     largest = float(finite.max()) if len(finite) else 0.0
     if not beyond.any():
         return largest, None
-    position = int(torch.where(beyond, torch.nan_to_num(difference, nan=torch.inf), -1.0).argmax())
+    position = int(torch.where(beyond, difference.nan_to_num(nan=torch.inf, posinf=torch.inf), -1.0).argmax())
     place = [int(i) for i in torch.unravel_index(torch.tensor(position), actual.shape)]
     count = int(beyond.sum())
     return (
-        float(torch.nan_to_num(difference, nan=torch.inf).max()),
+        float(difference.nan_to_num(nan=torch.inf, posinf=torch.inf).max()),
         f"{count} of {actual.numel()} values differ too much, most at {place}: "
         f"{got[position]:.9g}, expected {wanted[position]:.9g}",
     )
