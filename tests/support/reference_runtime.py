@@ -39,7 +39,7 @@ def program(main: Path, *flags: str) -> Path:
     # In the wheel for Linux on x86-64, a part of the runtime is in a library of its own.
     libraries = [portable_lib, *(_package("executorch") / "backends" / "qualcomm").glob("libqnn_executorch_backend*.so")]
     paths = [f"-Wl,-rpath,{folder}" for folder in (*(library.parent for library in libraries), torch_python.parent)]
-    link = (*map(str, libraries), *paths, "-Wl,--allow-shlib-undefined")
+    link = (*map(str, libraries), *paths, "-Wl,--allow-shlib-undefined", "-rdynamic")
     return _compiled(main.stem, sources, (*flags, f"-I{RUNTIME}"), link)
 
 
