@@ -94,7 +94,7 @@ def planned_bytes(path: Path) -> int:
     """The sum of the arenas that the program's forward method asks for."""
     from rules_executorch.lowering.format.read import read_pte
 
-    plan = next(p for p in read_pte(path).plans if p.name == "forward")
+    plan = next(p for p in read_pte(path).program.execution_plan if p.name == "forward")
     return sum(plan.non_const_buffer_sizes)
 
 
