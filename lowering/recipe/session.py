@@ -187,9 +187,11 @@ def _methods(source: Source, example_inputs: Any, dynamic_shapes: Any) -> dict[s
     if isinstance(source, Model):
         return {name: source for name in source.methods}
     by_name = dict(source) if isinstance(source, Mapping) else {"forward": source}
-    if by_name and all(isinstance(each, ExportedProgram) for each in by_name.values()):
+    if not by_name:
+        raise LoweringError("there is no method to lower")
+    if all(isinstance(each, ExportedProgram) for each in by_name.values()):
         return by_name
-    if not by_name or not all(isinstance(each, torch.nn.Module) for each in by_name.values()):
+    if not all(isinstance(each, torch.nn.Module) for each in by_name.values()):
         raise TypeError(f"a session takes a Model, modules or exported programs, not {type(source).__name__}")
     inputs = example_inputs if isinstance(example_inputs, Mapping) else {name: example_inputs for name in by_name}
     shapes = dynamic_shapes if _is_per_method(dynamic_shapes, by_name) else {name: dynamic_shapes for name in by_name}

@@ -1,0 +1,275 @@
+"""The command line: export, lower, inspect and operators, as the builder and people call them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from rules_executorch.lowering.command.main import main
+from safetensors.torch import load_file, save_file
+
+from support.official_runtime import run_methods
+
+MODEL = """
+import torch
+from torch import nn
+from rules_executorch.lowering import Method, Model
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(10, 8)
+        self.out = nn.Linear(8, 10, bias=False)
+        self.out.weight = self.embedding.weight
+        self.register_buffer("position", torch.arange(8.0), persistent=False)
+
+    def encode(self, ids):
+        return self.embedding(ids) + self.position
+
+    def decode(self, hidden):
+        return self.out(hidden)
+
+
+def net():
+    n = torch.export.Dim("n", min=1, max=16)
+    return Model(Net(), {
+        "encode": Method((torch.zeros(3, dtype=torch.long),), dynamic_shapes=({0: n},)),
+        "decode": Method((torch.randn(4, 8),)),
+    })
+
+
+def broken():
+    return 1 / 0
+
+
+def module():
+    return Net()
+"""
+
+BACKEND = """
+from rules_executorch.lowering import BackendDetails, DelegationSpec, Partitioner, PartitionResult, PreprocessResult, register_backend
+
+
+class Nothing(Partitioner):
+    def __init__(self, word="none"):
+        self.word = word
+
+    def partition(self, program):
+        return PartitionResult(program, {})
+
+
+class Compiler(BackendDetails):
+    @staticmethod
+    def preprocess(program, compile_specs):
+        return PreprocessResult(b"|".join(spec.key.encode() + b"=" + spec.value for spec in compile_specs))
+
+
+register_backend("TestBackend", Compiler)
+"""
+
+
+Done = tuple[int, str, str]
+"""Exit status, what was printed, and the errors."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a model and a backend, which is the working directory and an import root."""
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "fake_backend.py").write_text(BACKEND)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in ("model", "fake_backend"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Runs a command here: importing torch anew for each would take most of the time."""
+
+    def run_here(*arguments: str) -> Done:
+        capsys.readouterr()
+        status = main(arguments)
+        return (status, *capsys.readouterr())
+
+    return run_here
+
+
+def run_apart(folder: Path, *arguments: str, seed: str = "0") -> Done:
+    """Runs a command as the builder does."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rules_executorch.lowering", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": seed},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def export(method: str, *more: str, model: str = "model:net") -> tuple[str, ...]:
+    files = ("--graph", f"{method}.edge", "--constants", f"{method}.constants")
+    return ("export", "--model", model, "--method", method, *files, *more)
+
+
+def config(**changes: object) -> str:
+    methods = {
+        name: {"graph": f"{name}.edge", "constants": f"{name}.constants", "lowering": []} for name in ("encode", "decode")
+    }
+    return json.dumps({"methods": methods, "backends": {}, "weights": None, "constant_methods": {}, **changes})
+
+
+def lower(text: str, out: str = "out.pte") -> tuple[str, ...]:
+    return ("lower", "--config", text, "--out", out, "--report", "report.json")
+
+
+def succeeds(done: Done) -> str:
+    status, output, errors = done
+    assert status == 0, errors
+    return output
+
+
+def fails(done: Done) -> str:
+    status, _, errors = done
+    assert status == 1
+    assert errors.startswith("error: ") and "Traceback" not in errors
+    return errors
+
+
+def test_a_model_with_a_checkpoint_becomes_a_program(folder: Path, run: Callable[..., Done]):
+    torch.manual_seed(1)
+    weight = torch.randn(10, 8)
+    save_file({"out.weight": weight}, folder / "weights.safetensors")
+    (folder / "names.json").write_text(json.dumps({"out.weight": {"dtype": "F32", "shape": [10, 8]}}))
+    for method in ("encode", "decode"):
+        succeeds(run(*export(method, "--checkpoint-names", "names.json")))
+    assert list(load_file(folder / "encode.constants")) == ["position"]
+    text = config(weights="weights.safetensors", constant_methods={"limit": 16})
+    succeeds(run(*lower(text)))
+    succeeds(run_apart(folder, *lower(text, out="again.pte"), seed="7"))
+    assert (folder / "again.pte").read_bytes() == (folder / "out.pte").read_bytes()
+
+    ids, hidden = torch.tensor([1, 5]), torch.randn(4, 8)
+    (encoded,), (decoded,), (limit,) = run_methods(
+        folder / "out.pte", [("encode", [ids]), ("decode", [hidden]), ("limit", [])]
+    )
+    torch.testing.assert_close(encoded, weight[ids] + torch.arange(8.0))
+    torch.testing.assert_close(decoded, hidden @ weight.T)
+    assert limit == 16
+
+    report = json.loads((folder / "report.json").read_text())
+    assert report["delegates"] == []
+    assert report["operators"] == ["aten::add.out", "aten::embedding.out", "aten::linear.out"]
+    assert set(report["methods"]) == {"encode", "decode", "limit"}
+
+    account = json.loads(succeeds(run("inspect", "out.pte", "--json")))
+    assert [method["name"] for method in account["methods"]] == ["decode", "encode", "limit"]
+    assert "encode" in succeeds(run("inspect", "out.pte"))
+
+
+def test_methods_go_to_their_backends(folder: Path, run: Callable[..., Done]):
+    for method in ("encode", "decode"):
+        succeeds(run(*export(method)))
+    data = json.loads(config())
+    label = "//backends:fake"
+    data["backends"] = {label: {"id": "TestBackend", "module": "fake_backend", "partitioner": "fake_backend:Nothing"}}
+    spec = {"kind": "delegation_spec", "backend": label, "compile_specs": {"speed": "fast"}}
+    data["methods"]["encode"]["lowering"] = [spec]
+    data["methods"]["decode"]["lowering"] = [{"kind": "partitioner", "backend": label, "options": {"word": "some"}}]
+    (folder / "config.json").write_text(json.dumps(data))
+    succeeds(run(*lower("config.json")))
+    report = json.loads((folder / "report.json").read_text())
+    assert report["delegates"] == ["TestBackend"]
+    assert report["methods"]["encode"]["delegates"] == ["TestBackend"]
+    assert report["methods"]["decode"]["delegates"] == []
+    assert b"speed=fast" in (folder / "out.pte").read_bytes()
+
+
+def test_export_gives_the_same_bytes_whatever_the_hash_seed(folder: Path, run: Callable[..., Done]):
+    succeeds(run(*export("encode")))
+    first = (folder / "encode.edge").read_bytes(), (folder / "encode.constants").read_bytes()
+    succeeds(run_apart(folder, *export("encode"), seed="1"))
+    assert ((folder / "encode.edge").read_bytes(), (folder / "encode.constants").read_bytes()) == first
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("model", "must be written MODULE:NAME"),
+        ("modle:net", "there is no module 'modle'"),
+        ("model:nett", "module model has no 'nett'; did you mean 'net'?"),
+        ("model:broken", "ZeroDivisionError: division by zero"),
+        ("model:module", "model:module returned a Net"),
+    ],
+)
+def test_a_wrong_model_is_explained(folder: Path, run: Callable[..., Done], model: str, message: str):
+    assert message in fails(run(*export("encode", model=model)))
+
+
+def test_a_failing_factory_is_shown_at_its_line(folder: Path, run: Callable[..., Done]):
+    error = fails(run(*export("encode", model="model:broken")))
+    assert "model.py:" in error and "return 1 / 0" in error
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"out.weihgt": {"dtype": "F32", "shape": [10, 8]}}, "'out.weight' is missing; did you mean 'out.weihgt'?"),
+        ({"out.weight": {"dtype": "F16", "shape": [10, 8]}}, "is float16[10, 8], but float32[10, 8] in the model"),
+        ([], "not a JSON object"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_an_error_at_export(folder: Path, run: Callable[..., Done], entry: object, message: str):
+    (folder / "names.json").write_text(json.dumps(entry))
+    assert message in fails(run(*export("decode", "--checkpoint-names", "names.json")))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{}", "not a configuration of `lower`"),
+        ("absent.json", "there is no file 'absent.json'"),
+        (config(), "there is no file"),
+        (config(methods={}), "there is no method to lower"),
+        (config(backends={"//b": {"id": "B", "module": "no.such", "partitioner": None}}), "no module 'no.such'"),
+    ],
+)
+def test_a_wrong_configuration_is_an_error(folder: Path, run: Callable[..., Done], text: str, message: str):
+    assert message in fails(run(*lower(text)))
+    assert not (folder / "out.pte").exists()
+
+
+def test_inspect_of_another_file_is_one_line(folder: Path, run: Callable[..., Done]):
+    error = fails(run("inspect", "model.py"))
+    assert error.count("\n") == 1
+
+
+def test_inspect_imports_no_torch(folder: Path):
+    (folder / "encode.edge").write_text("{}")
+    (folder / "sitecustomize.py").write_text("import sys; sys.modules['torch'] = None\n")
+    assert "not" in fails(run_apart(folder, "inspect", "encode.edge"))
+
+
+def test_operators_lists_the_runtimes_kernels(folder: Path, run: Callable[..., Done]):
+    stock = succeeds(run("operators")).splitlines()
+    assert "aten::add.out" in stock and len(stock) == 240
+    assert "there is no operator set 'stok'" in fails(run("operators", "stok"))
+
+
+def test_help_names_the_commands(run: Callable[..., Done], capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert all(command in text for command in ("export", "lower", "inspect", "operators"))
+    with pytest.raises(SystemExit):
+        main(["export", "--help"])
+    assert "--checkpoint-names" in capsys.readouterr().out
