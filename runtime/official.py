@@ -17,7 +17,8 @@ class OfficialRuntimeError(Exception):
 class LoadedProgram:
     """A .pte in the official runtime, each method with memory of its own.
 
-    A class because the runtime's program, and the libraries that it uses, live as long as it does.
+    `methods` are the names of its methods, in its order. A class because the runtime's program
+    lives as long as it does.
     """
 
     def __init__(self, program: Path, backends: Sequence[Path] = ()):
@@ -39,13 +40,10 @@ class LoadedProgram:
             self._module = runtime._load_for_executorch(
                 str(program), program_verification=runtime.Verification.InternalConsistency
             )
+            # Loading is put off until something is asked.
+            self.methods: list[str] = list(self._module.method_names())
         except RuntimeError as error:
             raise OfficialRuntimeError(f"cannot load {program}: {_first_line(error)}") from None
-
-    @property
-    def methods(self) -> list[str]:
-        """The names of the program's methods, in its order."""
-        return list(self._module.method_names())
 
     def run(self, method: str, inputs: Sequence[Any]) -> list[Any]:
         """The flat outputs of `method` on flat inputs: tensors, numbers, booleans.
