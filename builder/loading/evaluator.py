@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
 
 # Bytes of address space; Starlark reserves four gigabytes of it and never touches most.
-ADDRESS_SPACE = 8 << 30
+ADDRESS_SPACE = 6 << 30
 # Seconds of processor time, for the case that nobody is left to end this process.
 PROCESSOR_TIME = 600
 

@@ -56,6 +56,11 @@ def read_workspace(root: Path, files: Files) -> Workspace:
         execution = interpreter.execute_build_file(source, {}, _no_glob)
     known = ("workspace", "local_repository")
     diagnostics = evaluation_diagnostics(source, execution.problems, known, "a WORKSPACE file")
+    diagnostics += [
+        source.diagnostic("a WORKSPACE file loads nothing", statement.start, statement.start + 4, remedy="remove it")
+        for statement in source.statements
+        if statement.keyword == "load"
+    ]
     name = ""
     repositories: dict[str, Path] = {}
     for call in execution.calls:
