@@ -137,6 +137,13 @@ bool read_value(Reader& reader, Blob& blob) {
   return true;
 }
 
+// Kernels write while they read: an output never lies on its instruction's inputs.
+bool overlap(const ValueSpec& a, const ValueSpec& b) {
+  return &a == &b ||
+      (a.place == Place::kArena && b.place == Place::kArena && a.offset < b.offset + b.capacity &&
+       b.offset < a.offset + a.capacity);
+}
+
 bool read_instruction(Reader& reader, Blob& blob) {
   Instruction instruction;
   instruction.opcode = static_cast<Opcode>(reader.take<uint16_t>()); // an unknown one has no kernel
@@ -153,10 +160,12 @@ bool read_instruction(Reader& reader, Blob& blob) {
     return false;
   }
   for (uint16_t i = 0; i < inputs; ++i) {
-    instruction.inputs.push_back(reader.take<uint32_t>());
-    if (instruction.inputs.back() >= values || blob.values[instruction.inputs.back()].type == Type::kNumber) {
+    const auto input = reader.take<uint32_t>();
+    if (input >= values || blob.values[input].type == Type::kNumber ||
+        overlap(blob.values[input], blob.values[instruction.output])) {
       return false;
     }
+    instruction.inputs.push_back(input);
   }
   for (uint16_t i = 0; i < ints; ++i) {
     const auto is_value = reader.take<uint8_t>();

@@ -11,6 +11,8 @@ using executorch::runtime::Error;
 
 namespace {
 
+using Bool = uint8_t; // any byte but 0 is true: C++'s own type may not even be loaded from other bytes than 0 and 1
+
 // Calls `step(out index, a index, b index)` for every item of `sizes`, in order.
 template <typename Step>
 void for_each_pair(const Sizes& sizes, const Sizes& a, const Sizes& b, Step step) {
@@ -133,17 +135,17 @@ Error arithmetic_or_comparison(const Instruction& instruction, Frame& frame, Typ
     case Opcode::kMinimum:
       return binary<T, T>(instruction, frame, type, smaller<T>);
     case Opcode::kEqual:
-      return binary<T, bool>(instruction, frame, Type::kBool, [](T a, T b) { return a == b; });
+      return binary<T, Bool>(instruction, frame, Type::kBool, [](T a, T b) { return a == b; });
     case Opcode::kNotEqual:
-      return binary<T, bool>(instruction, frame, Type::kBool, [](T a, T b) { return a != b; });
+      return binary<T, Bool>(instruction, frame, Type::kBool, [](T a, T b) { return a != b; });
     case Opcode::kLess:
-      return binary<T, bool>(instruction, frame, Type::kBool, [](T a, T b) { return a < b; });
+      return binary<T, Bool>(instruction, frame, Type::kBool, [](T a, T b) { return a < b; });
     case Opcode::kLessEqual:
-      return binary<T, bool>(instruction, frame, Type::kBool, [](T a, T b) { return a <= b; });
+      return binary<T, Bool>(instruction, frame, Type::kBool, [](T a, T b) { return a <= b; });
     case Opcode::kGreater:
-      return binary<T, bool>(instruction, frame, Type::kBool, [](T a, T b) { return a > b; });
+      return binary<T, Bool>(instruction, frame, Type::kBool, [](T a, T b) { return a > b; });
     case Opcode::kGreaterEqual:
-      return binary<T, bool>(instruction, frame, Type::kBool, [](T a, T b) { return a >= b; });
+      return binary<T, Bool>(instruction, frame, Type::kBool, [](T a, T b) { return a >= b; });
     default:
       return Error::InvalidProgram;
   }
@@ -162,8 +164,8 @@ Error run_binary(const Instruction& instruction, Frame& frame) {
         return Error::InvalidProgram;
       }
       const bool is_and = instruction.opcode == Opcode::kLogicalAnd;
-      return binary<bool, bool>(
-          instruction, frame, Type::kBool, [=](bool a, bool b) { return is_and ? a && b : a || b; });
+      return binary<Bool, Bool>(
+          instruction, frame, Type::kBool, [=](Bool a, Bool b) { return is_and ? a && b : a || b; });
     }
     case Opcode::kDiv:
       if (type != Type::kFloat32) {
@@ -253,7 +255,7 @@ Error logical_not(const Instruction& instruction, Frame& frame) {
     return error;
   }
   std::transform(
-      x.as<bool>(), x.as<bool>() + x.numel(), frame.output(instruction).as<bool>(), [](bool value) { return !value; });
+      x.as<Bool>(), x.as<Bool>() + x.numel(), frame.output(instruction).as<Bool>(), [](Bool value) { return !value; });
   return Error::Ok;
 }
 
@@ -276,7 +278,7 @@ Error choose(const Instruction& instruction, Frame& frame) {
     to[i] = b.as<T>()[at];
   });
   for_each_pair(sizes, broadcast_strides(a.sizes, sizes), where, [&](int64_t i, int64_t at, int64_t at_condition) {
-    if (condition.as<bool>()[at_condition]) {
+    if (condition.as<Bool>()[at_condition]) {
       to[i] = a.as<T>()[at];
     }
   });
@@ -294,7 +296,7 @@ Error where(const Instruction& instruction, Frame& frame) {
     case Type::kInt64:
       return choose<int64_t>(instruction, frame);
     case Type::kBool:
-      return choose<bool>(instruction, frame);
+      return choose<Bool>(instruction, frame);
     default:
       return Error::InvalidProgram;
   }
@@ -320,7 +322,7 @@ Error masked_fill(const Instruction& instruction, Frame& frame) {
   for_each_pair(
       sizes, broadcast_strides(a.sizes, sizes), broadcast_strides(mask.sizes, sizes),
       [&](int64_t i, int64_t at, int64_t at_mask) {
-        to[i] = mask.as<bool>()[at_mask] ? number : a.as<float>()[at];
+        to[i] = mask.as<Bool>()[at_mask] ? number : a.as<float>()[at];
       });
   return Error::Ok;
 }

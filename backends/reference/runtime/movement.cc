@@ -71,7 +71,7 @@ Error make_copy(const Instruction& instruction, Frame& frame, const Sizes& sizes
     return Error::InvalidArgument;
   }
   if (input.numel() > 0) {
-    std::memmove(frame.output(instruction).data, input.data, input.numel() * item_bytes(input.type));
+    std::memcpy(frame.output(instruction).data, input.data, input.numel() * item_bytes(input.type));
   }
   return Error::Ok;
 }
