@@ -150,7 +150,7 @@ def _owned(emitter: Emitter, node: Node, spec: InputSpec, program: ExportedProgr
     if mutated:
         return _state(emitter, node, spec.target, tensor)
     tag = emitter.config.external_tag(node) if spec.kind != InputKind.CONSTANT_TENSOR else None
-    order = dim_order(tensor)
+    order = dim_order(node.meta["val"])
     if tag is None:
         return emitter.constant_tensor(tensor, order)
     described = emitter.describe(node.meta["val"], node)

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
+from ..edge.layout import dense_strides
 from ..errors import LoweringError
 
 _INT32_MAX = 2**31 - 1
@@ -111,12 +112,13 @@ def dim_order(tensor: torch.Tensor) -> tuple[int, ...]:
     """The order in which a tensor's dimensions lie in memory, outermost first.
 
     Kernels write contiguous or channels-last tensors and nothing else, so that any other strides
-    that PyTorch would give a result (those of nonzero's are column-major) mean contiguous.
+    that PyTorch would give a result (those of nonzero's are column-major) mean contiguous. Sizes
+    of one leave both orders open; then only the very strides of a dense tensor tell them apart.
     """
     rank = tensor.dim()
-    if tensor.layout == torch.strided and rank in (4, 5) and not tensor.is_contiguous():
-        channels_last = torch.channels_last if rank == 4 else torch.channels_last_3d
-        if tensor.is_contiguous(memory_format=channels_last):
+    if tensor.layout == torch.strided and rank in (4, 5):
+        strides, last = tensor.stride(), dense_strides(tensor.shape, True)
+        if same_shape(strides, last) and not same_shape(last, dense_strides(tensor.shape, False)):
             return (0, *range(2, rank), 1)
     return contiguous_order(rank)
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
+from torch.utils._pytree import tree_leaves
 
 from .emitter import Emitter
-from .inplace import overwritable_operands
+from .inplace import UPDATES, overwritable_operands
 from .shapes import dim_order, same_shape
 from .values import TensorValue
 from .views import is_view
@@ -49,7 +50,7 @@ def write_in_place(emitter: Emitter, program: ExportedProgram, mutations: Sequen
             and isinstance(new.meta.get("val"), torch.Tensor)
             and _alike(old.meta["val"], new.meta["val"])
             and old in emitter.env
-            and (last_read[old] < position[new] or (last_read[old] == position[new] and _reads_by_element(new, old)))
+            and (last_read[old] < position[new] or (last_read[old] == position[new] and _may_overwrite(new, old)))
         )
         if safe:
             emitter.targets[new] = emitter.env[old]
@@ -58,8 +59,13 @@ def write_in_place(emitter: Emitter, program: ExportedProgram, mutations: Sequen
     return remaining
 
 
-def _reads_by_element(kernel: Node, operand: Node) -> bool:
-    return operand in overwritable_operands(kernel) and all(not is_view(argument) for argument in kernel.all_input_nodes)
+def _may_overwrite(kernel: Node, operand: Node) -> bool:
+    """Whether `kernel` can write its result over `operand`, which it reads itself and not through a view."""
+    if any(is_view(argument) for argument in kernel.all_input_nodes):
+        return False
+    if kernel.target in UPDATES:
+        return kernel.args[0] is operand and operand not in tree_leaves(kernel.args[1:])
+    return operand in overwritable_operands(kernel)
 
 
 def _last_reads(program: ExportedProgram, position: dict[Node, int]) -> dict[Node, int]:

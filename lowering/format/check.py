@@ -25,10 +25,10 @@ def check_program(program_file: ProgramFile) -> None:
     """
     program = program_file.program
     _check_segments(program_file)
-    names = [plan.name for plan in program.execution_plan]
-    for name in names:
-        _require(names.count(name) == 1 if len(names) < 1000 else True, f"two methods are named {name!r}")
+    names: set[str] = set()
     for plan in program.execution_plan:
+        _require(plan.name not in names, f"two methods are named {plan.name!r}")
+        names.add(plan.name)
         _check_plan(plan, program_file)
 
 

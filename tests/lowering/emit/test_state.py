@@ -81,7 +81,29 @@ def test_a_new_value_is_written_straight_to_its_place() -> None:
 
 def test_rows_of_a_cache() -> None:
     runs = [(torch.full((1, 3), float(i)), torch.tensor([i % 4])) for i in range(6)]
-    check(Cache(), *runs)
+    emitted = check(Cache(), *runs)
+    operators = [str(operator) for operator in emitted.program_file.program.execution_plan[0].operators]
+    assert operators[0] == "aten::index_put_" and not {"aten::copy_", "aten::index_put.out"} & set(operators)
+
+
+def test_an_update_reads_the_old_value_elsewhere() -> None:
+    class Shift(Cache):
+        def forward(self, a: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+            old = self.rows * 1
+            self.rows.index_put_((row,), self.rows[3:] + a)
+            return self.rows - old
+
+    check(Shift(), *[(torch.full((1, 3), float(i)), torch.tensor([i % 4])) for i in range(5)])
+
+
+def test_an_update_whose_old_value_is_returned() -> None:
+    class Both(Cache):
+        def forward(self, a: torch.Tensor, row: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            old = self.rows.clone()
+            self.rows.index_put_((row,), a)
+            return old, self.rows.view(-1)
+
+    check(Both(), *[(torch.full((1, 3), float(i)), torch.tensor([i % 4])) for i in range(5)])
 
 
 def test_buffers_that_swap() -> None:
