@@ -44,6 +44,7 @@ def build_targets(request: Request, options, console: Console) -> Built:
     Raises:
         BuildError: the workspace has mistakes, or ninja finds fault with what it was given.
     """
+    _remove_leftovers(request)
     changed, sources = watch.changed_files(request.folder)
     analysed = read_analysed(request)
     if analysed is None:
@@ -72,6 +73,15 @@ def build_targets(request: Request, options, console: Console) -> Built:
         return perform(request, analysed, ninja, status, printed, sources, options, console)
     finally:
         stop(ninja)
+
+
+def _remove_leftovers(request: Request) -> None:
+    """Remove what earlier builds left half-done or for the user to look into: folders of actions that failed."""
+    staging = os.path.join(request.state, "staging")
+    if os.path.isdir(staging) and os.listdir(staging):
+        import shutil
+
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def summarize(built: Built, console: Console) -> None:

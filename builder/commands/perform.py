@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -29,9 +28,12 @@ CACHE_VARIABLE = "RULES_EXECUTORCH_CACHE"
 
 
 def open_machine(request: Request, name: str, options) -> Machine:
-    """What running actions needs, for the workspace `name`; what an interrupted build left half-done is removed."""
+    """What running actions needs, for the workspace `name`.
+
+    Raises:
+        BuildError: the cache's folder cannot be used.
+    """
     layout = Layout(Path(request.root), name)
-    shutil.rmtree(layout.staging, ignore_errors=True)
     cache = cache_folder(options)
     try:
         store = DiskStore(cache)

@@ -1,0 +1,94 @@
+"""Actions kept as files: nothing is lost, and ninja sees every change of a definition."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rules_executorch.builder.core.action import Action, Artifact, Resources, RunSpec
+from rules_executorch.builder.execution.graph_file import (
+    actions_from_json,
+    actions_to_json,
+    definition_digest,
+    run_from_json,
+    run_to_json,
+)
+from rules_executorch.builder.execution.layout import Layout
+from rules_executorch.builder.execution.ninja import find_ninja
+from rules_executorch.builder.execution.ninja_file import ninja_file
+from rules_executorch.builder.execution.toolchains import host_toolchains
+
+TOOLCHAINS = host_toolchains()
+_text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
+_paths = st.text("ab $:.-é", min_size=1, max_size=5).map(lambda s: f"w/p/x{s}x")
+_sources = _paths.map(lambda p: Artifact(p, Path("/src", p)))
+
+
+@st.composite
+def _actions(draw: st.DrawFn) -> Action:
+    inputs = tuple(draw(st.lists(_sources, max_size=3, unique_by=lambda a: a.exec_path)))
+    outputs = draw(st.lists(_paths.map(lambda p: Artifact(p + ".out")), min_size=1, max_size=2, unique=True))
+    return Action(
+        mnemonic=draw(_text),
+        toolchain=draw(st.sampled_from(["", "shell", "python"])),
+        argv=tuple(draw(st.lists(_text, max_size=3))),
+        inputs=inputs,
+        outputs=tuple(outputs),
+        environment=draw(st.dictionaries(_text, _text, max_size=2)),
+        also=tuple(draw(st.sets(st.just("executorch")))),
+        resources=Resources(draw(st.integers(1, 4)), draw(st.integers(1, 10**5))),
+        owner=draw(_text),
+        unused_inputs=inputs[0] if inputs and draw(st.booleans()) else None,
+    )
+
+
+@given(st.lists(_actions(), max_size=4))
+def test_actions_survive_their_file(actions: list[Action]) -> None:
+    assert actions_from_json(json.loads(json.dumps(actions_to_json(actions)))) == actions
+
+
+@given(_actions(), _text)
+def test_how_to_run_survives_its_file(action: Action, text: str) -> None:
+    spec = RunSpec(action.argv, action.inputs, action.toolchain, action.also, {text: text}, 7)
+    assert run_from_json(json.loads(json.dumps(run_to_json(spec)))) == spec
+
+
+@given(_actions(), _actions())
+def test_definitions_that_differ_have_other_digests(one: Action, two: Action) -> None:
+    # The owner is for messages, resources are for scheduling, and where a source lies is no part of it.
+    def essence(action: Action) -> Action:
+        def bare(artifact: Artifact) -> Artifact:
+            return Artifact(artifact.exec_path)
+
+        return dataclasses.replace(
+            action,
+            owner="",
+            resources=Resources(),
+            inputs=tuple(map(bare, action.inputs)),
+            unused_inputs=bare(action.unused_inputs) if action.unused_inputs else None,
+        )
+
+    same = definition_digest(one, TOOLCHAINS) == definition_digest(two, TOOLCHAINS)
+    assert same == (essence(one) == essence(two))
+
+
+def test_ninja_reads_any_path_that_a_label_can_have(tmp_path: Path) -> None:
+    name = "w/p/a $b:c=d,e@f{g}[h](i)+%^&!~#é.txt"
+    source = tmp_path / "p" / "in $x: y.txt"
+    source.parent.mkdir()
+    source.touch()
+    actions = [
+        Action("Genrule", "shell", ("-c", ""), (Artifact("w/p/in", source),), (Artifact(name),)),
+        Action("Genrule", "shell", ("-c", ""), (Artifact(name),), (Artifact("w/last"),)),
+    ]
+    (tmp_path / "build.ninja").write_text(ninja_file(Layout(tmp_path, "w"), actions, TOOLCHAINS))
+    command = [find_ninja(), "-C", str(tmp_path), "-t", "inputs", "build-out/last"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "in $x: y.txt" in result.stdout, result.stdout
+    dry = subprocess.run([find_ninja(), "-n", "-C", str(tmp_path)], capture_output=True, text=True)
+    assert dry.returncode == 0 and "[2/2]" in dry.stdout, dry.stdout
