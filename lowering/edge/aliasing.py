@@ -64,6 +64,17 @@ class Handle:
         """Whether the tensor, or one that shares its storage, was written to."""
         return self.storage.version > 0
 
+    def copy(self) -> Handle:
+        """Another handle on the same tensor."""
+        other = Handle.__new__(Handle)
+        other.become(self)
+        return other
+
+    def become(self, other: Handle) -> None:
+        """Stand for the tensor that `other` stands for."""
+        for name in Handle.__slots__:
+            setattr(self, name, getattr(other, name))
+
     def node(self) -> Node:
         """The node that holds the tensor's value as of now."""
         if self._version != self.storage.version:

@@ -22,7 +22,7 @@ from ..operators import OperatorSet
 from .aliasing import Handle, UnsupportedAliasing, view_inverse
 from .decompositions import decompositions_of, torch_decomposition
 from .recording import Recording, Slot, record, signature
-from .schemas import copy_variant, functional_variant, is_composite, is_view, mutated_arguments, returns_alias
+from .schemas import copy_variant, functional_variant, is_composite, is_view, mutated_arguments, returns_alias, view_variant
 from .symbols import SYM_TYPES, Symbols
 
 aten = torch.ops.aten
@@ -261,6 +261,8 @@ class Conversion:
         return tuple(view(item, i, lambda source, i=i: take(source)[i]) for i, item in enumerate(taken))
 
     def _mutate(self, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], val: Any) -> Any:
+        if torch.Tag.inplace_view in op.tags:
+            return self._reshape_in_place(op, args, kwargs, val)
         functional = functional_variant(op)
         if functional is None:
             raise UnsupportedAliasing(op)
@@ -273,6 +275,15 @@ class Conversion:
             return args[positions[0]]
         fresh = values[: -len(positions)]
         return fresh[0] if isinstance(val, torch.Tensor) else fresh
+
+    def _reshape_in_place(self, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], val: Any) -> Handle:
+        """A tensor that takes other sizes on the same memory, such as by `unsqueeze_`: it becomes a view of itself."""
+        view = view_variant(op)
+        if view is None:
+            raise UnsupportedAliasing(op)
+        target: Handle = args[0]
+        target.become(self.call_overload(view, (target.copy(), *args[1:]), kwargs, val))
+        return target
 
     def _written(self, op: OpOverload, functional: OpOverload, args: Any, kwargs: Any) -> tuple[Any, ...]:
         """The results of `functional`: those of `op`, then what it writes."""
@@ -357,10 +368,9 @@ def _as_written(value: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 def _fresh(result: Any, arguments: Any) -> Any:
-    """`result` in storage of its own: an operator that PyTorch says copies, and that was found to change nothing."""
-    if isinstance(result, Handle) and any(result is argument for argument in _handles(arguments)):
-        return Handle(result.node(), result.val)
-    return result
+    """`result` in storage of its own: of an operator that PyTorch says copies, by a decomposition that did not."""
+    taken = {id(argument.storage) for argument in _handles(arguments)}
+    return tree_map(lambda v: Handle(v.node(), v.val) if isinstance(v, Handle) and id(v.storage) in taken else v, result)
 
 
 def _with_values(values: dict[Node, Any], arguments: Any) -> Any:

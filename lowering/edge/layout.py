@@ -23,7 +23,6 @@ _FOLLOWING = frozenset(
     {
         aten.convolution.default,
         aten.max_pool2d_with_indices.default,
-        aten._native_batch_norm_legit_no_training.default,
         aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default, aten.minimum.default,
         aten.add.Scalar, aten.sub.Scalar, aten.mul.Scalar, aten.div.Scalar,
         aten.relu.default, aten.hardtanh.default, aten.clamp.default, aten.leaky_relu.default, aten.elu.default,
@@ -83,9 +82,7 @@ class _Layouts:
         if node.target not in _FOLLOWING or not any(n in self._channels_last for n in inputs):
             return False
         # Kernels that broadcast do not do so across layouts.
-        return node.target is aten.convolution.default or all(n.meta["val"].dim() in (0, 4) for n in inputs) or (
-            node.target is aten._native_batch_norm_legit_no_training.default
-        )
+        return node.target is aten.convolution.default or all(n.meta["val"].dim() in (0, 4) for n in inputs)
 
     def _convert_inputs(self, node: Node, channels_last: bool) -> None:
         if node.target in _CONVERTING:

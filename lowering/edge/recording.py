@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -102,6 +102,8 @@ class _Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if torch.Tag.inplace_view in func.tags:
+            self._freeze(args[0])
         encoded = self.encode(tuple(args)), self.encode(dict(kwargs))
         val = func(*args, **kwargs)
         if func.namespace == "prim":  # questions about a tensor, not computations
@@ -111,6 +113,12 @@ class _Recorder(TorchDispatchMode):
         result = tree_map(lambda v: self._slot(v) if isinstance(v, torch.Tensor) else v, val)
         self.steps.append(Step(func, *encoded, result, val))
         return val
+
+    def _freeze(self, tensor: torch.Tensor) -> None:
+        """Keep the sizes that `tensor` has now for the steps so far: the tensor is about to change them in place."""
+        frozen = tensor.detach()
+        for index, step in enumerate(self.steps):
+            self.steps[index] = replace(step, val=tree_map(lambda v: frozen if v is tensor else v, step.val))
 
     def _slot(self, tensor: torch.Tensor) -> Slot:
         if id(tensor) not in self._slots:

@@ -64,6 +64,19 @@ def functional_variant(op: OpOverload) -> OpOverload | None:
 
 
 @cache
+def view_variant(op: OpOverload) -> OpOverload | None:
+    """For an operator that changes a tensor's sizes in place, the one that returns a view: `unsqueeze_` → `unsqueeze`."""
+    namespace, _, name = op._schema.name.removesuffix("_").partition("::")
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    types = [str(a.type) for a in op._schema.arguments]
+    for overload in packet.overloads() if packet is not None else ():
+        found = getattr(packet, overload)
+        if [str(a.type) for a in found._schema.arguments] == types and is_view(found):
+            return found
+    return None
+
+
+@cache
 def mutated_arguments(op: OpOverload) -> tuple[int, ...]:
     """Positions of the arguments that `op` writes to."""
     arguments = op._schema.arguments

@@ -42,6 +42,8 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Any:
+    if not self.is_floating_point():  # an integer mean of means is not the mean
+        return NotImplemented
     kernel, padding = _triple(kernel_size), _triple(padding)
     stride = _triple(stride or kernel_size)
     divisor = None if divisor_override is None else 1
@@ -93,6 +95,23 @@ def adaptive_max_pool(self: Any, output_size: Sequence[int]) -> Any:
     found = [_window_max(self, window) for window in itertools.product(*ranges)]
     lead = self.shape[: -len(sizes)]
     return tuple(aten.view.default(aten.stack.default(parts, -1), [*lead, *output_size]) for parts in zip(*found))
+
+
+@decomposes(aten.max_pool2d_with_indices_backward.default)
+def max_pool2d_backward(
+    grad_output: Any,
+    self: Any,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+    indices: Any,
+) -> Any:
+    """The kernel keeps one gradient where windows overlap, instead of their sum."""
+    flat = aten.full.default([*self.shape[:-2], self.shape[-2] * self.shape[-1]], 0, dtype=self.dtype)
+    places, gradients = (aten.reshape.default(t, [*self.shape[:-2], -1]) for t in (indices, grad_output))
+    return aten.view.default(aten.scatter_add.default(flat, -1, places, gradients), self.shape)
 
 
 def _window_max(self: Any, window: Sequence[tuple[int, int]]) -> tuple[Any, Any]:

@@ -36,3 +36,4 @@ def div_mode(self: Any, other: Any, *, rounding_mode: str | None) -> Any:
     if isinstance(other, torch.Tensor):
         return NotImplemented
     return aten.div.Scalar_mode(self, other, rounding_mode=rounding_mode)
+

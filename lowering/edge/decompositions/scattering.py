@@ -18,11 +18,33 @@ def scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, *, in
     if self.dim() == 0:
         whole = aten.scatter_reduce.two(*_one_dimensional(self), *_rest(index, src, reduce), include_self=include_self)
         return aten.view.default(whole, [])
+    if self.dtype == torch.bool and reduce in ("sum", "prod"):
+        reduce = {"sum": "amax", "prod": "amin"}[reduce]
     if reduce in ("sum", "mean"):
         base = self if include_self else aten.scatter.value(self, dim, index, 0)
         total = aten.scatter_add.default(base, dim, index, src)
         return total if reduce == "sum" else _divided(total, self, dim, index, include_self)
     return _by_place(self, dim % self.dim(), index, src, reduce, include_self)
+
+
+@decomposes(aten.gather.default)
+def gather(self: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
+    return NotImplemented if index.dtype == torch.int64 else aten.gather.default(self, dim, _long(index))
+
+
+@decomposes(aten.scatter.src)
+def scatter_src(self: Any, dim: int, index: Any, src: Any) -> Any:
+    return NotImplemented if index.dtype == torch.int64 else aten.scatter.src(self, dim, _long(index), src)
+
+
+@decomposes(aten.scatter.value)
+def scatter_value(self: Any, dim: int, index: Any, value: Any) -> Any:
+    return NotImplemented if index.dtype == torch.int64 else aten.scatter.value(self, dim, _long(index), value)
+
+
+@decomposes(aten.scatter_add.default)
+def scatter_add(self: Any, dim: int, index: Any, src: Any) -> Any:
+    return NotImplemented if index.dtype == torch.int64 else aten.scatter_add.default(self, dim, _long(index), src)
 
 
 @decomposes(aten.scatter.reduce)
@@ -39,7 +61,10 @@ def scatter_value_reduce(self: Any, dim: int, index: Any, value: Any, *, reduce:
 @decomposes(aten.index_reduce.default)
 def index_reduce(self: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     if self.dim() == 0:
-        return NotImplemented
+        whole = aten.index_reduce.default(
+            aten.view.default(self, [1]), 0, index, aten.reshape.default(source, [-1]), reduce, include_self=include_self
+        )
+        return aten.view.default(whole, [])
     shape = [1] * source.dim()
     shape[dim] = -1
     places = aten.expand.default(aten.reshape.default(index, shape), source.shape)
@@ -126,6 +151,10 @@ def _fitted(part: Any, self: Any, dim: int, value: Any) -> Any:
     if all(isinstance(m, int) and m == 0 for m in missing):
         return part
     return aten.constant_pad_nd.default(part, [edge for m in reversed(missing) for edge in (0, m)], value)
+
+
+def _long(index: Any) -> Any:
+    return aten._to_copy.default(index, dtype=torch.int64)
 
 
 def _one_dimensional(self: Any) -> tuple[Any, int]:

@@ -26,7 +26,7 @@ def split(self: Any, split_size: int, dim: int = 0) -> Any:
     if _static(self):
         return NotImplemented
     pieces = -(-self.shape[dim] // split_size)
-    return [aten.slice_copy.Tensor(self, dim, i * split_size, (i + 1) * split_size) for i in range(int(pieces))]
+    return [aten.slice.Tensor(self, dim, i * split_size, (i + 1) * split_size) for i in range(int(pieces))]
 
 
 @decomposes(aten.split_with_sizes_copy.default)
@@ -34,14 +34,14 @@ def split_with_sizes(self: Any, split_sizes: Sequence[Any], dim: int = 0) -> Any
     if _static(self):
         return NotImplemented
     starts = [sum(split_sizes[:i]) for i in range(len(split_sizes))]
-    return [aten.slice_copy.Tensor(self, dim, start, start + size) for start, size in zip(starts, split_sizes)]
+    return [aten.slice.Tensor(self, dim, start, start + size) for start, size in zip(starts, split_sizes)]
 
 
 @decomposes(aten.unbind_copy.int)
 def unbind(self: Any, dim: int = 0) -> Any:
     if _static(self):
         return NotImplemented
-    return [aten.select_copy.int(self, dim, i) for i in range(int(self.shape[dim]))]
+    return [aten.select.int(self, dim, i) for i in range(int(self.shape[dim]))]
 
 
 @decomposes(aten._unsafe_view.default)
@@ -60,6 +60,15 @@ def diagonal_scatter(self: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: 
     return aten.where.self(on_diagonal, spread, self)
 
 
+@decomposes(aten.masked_select.default)
+def masked_select(self: Any, mask: Any) -> Any:
+    """PyTorch bounds the result by the size of `self`, also where the mask is larger."""
+    if self.shape == mask.shape:
+        return NotImplemented
+    shape = torch.broadcast_shapes(self.shape, mask.shape)
+    return aten.masked_select.default(aten.expand.default(self, shape), aten.expand.default(mask, shape))
+
+
 @decomposes(aten.linear.default)
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """The kernel wants an input of two dimensions or more."""
@@ -67,6 +76,14 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         return NotImplemented
     row = aten.linear.default(aten.unsqueeze.default(input, 0), weight, bias)
     return aten.squeeze.dim(row, 0)
+
+
+@decomposes(aten.sum.dim_IntList)
+def sum_of_number(self: Any, dim: Any, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
+    """The kernel ends the process on a tensor without dimensions."""
+    if self.dim() or not dim:
+        return NotImplemented
+    return aten.sum.dim_IntList(aten.view.default(self, [1]), [0], dtype=dtype)
 
 
 @decomposes(aten.cumsum.default)

@@ -16,6 +16,9 @@ aten = torch.ops.aten
 def sort(self: Any, dim: int = -1, descending: bool = False) -> Any:
     if self.dim() == 0:
         return self, aten.full.default([], 0, dtype=torch.int64)
+    if self.dtype == torch.bool:
+        values, indices = aten.sort.default(aten._to_copy.default(self, dtype=torch.uint8), dim, descending)
+        return aten._to_copy.default(values, dtype=torch.bool), indices
     return aten.topk.default(self, self.shape[dim], dim, descending, True)
 
 
