@@ -180,10 +180,8 @@ class Interpreter:
         self._process.communicate()
         self._stderr.seek(0)
         words = self._stderr.read(1 << 20).decode("utf-8", "replace")
-        if "stack overflow" in words or "stack exceeds" in words:
-            reason = "is nested too deeply, or makes values that are"
-        elif "out of memory" in words or "MemoryError" in words:
-            reason = "needs more memory than the interpreter has"
+        if any(sign in words for sign in ("stack overflow", "stack exceeds", "out of memory", "MemoryError")):
+            reason = "needs more memory than the interpreter has: something is too large, or nested too deeply"
         else:
             reason = f"ended the Starlark interpreter (exit status {self._process.returncode})"
         last = [line for line in words.splitlines() if line.strip()][:1] if "ended" in reason else []
