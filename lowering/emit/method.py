@@ -75,7 +75,7 @@ def _emit(emitter: Emitter, program: ExportedProgram) -> EmittedMethod:
         if spec.kind == InputKind.USER_INPUT:
             emitter.env[node] = _user_input(emitter, node, spec, node in mutated)
             inputs.append(emitter.env[node])
-        elif node.users:
+        elif node.users or node in mutated:
             emitter.env[node] = _owned(emitter, node, spec, program, node in mutated)
     returned = _returned(program)
     if not emitter.config.memory_of(emitter.method).alloc_graph_output:
