@@ -26,6 +26,10 @@ CC_DEPS = Attribute(
     default=(),
 )
 
+# Private attributes: what the actions of rules run. Their names begin with _, so that no BUILD file sets them.
+TOOLS = Attribute(AttributeType.LABEL, "The Python tools that actions run.", default="@rules_executorch//rules:tools")
+LOWERING = Attribute(AttributeType.LABEL, "The lowering engine.", default="@rules_executorch//lowering")
+
 TIMEOUTS = {"small": 60, "medium": 300, "large": 900, "enormous": 3600}
 
 TEST_ATTRIBUTES = {

@@ -13,7 +13,7 @@ from rules_executorch.builder.analysis.rule import Rule
 from rules_executorch.builder.core.action import Artifact, Resources, RunSpec
 from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSchema
 
-from .attributes import ARGS, CC_DEPS, DATA, TEST_ATTRIBUTES, timeout_seconds
+from .attributes import ARGS, CC_DEPS, DATA, TEST_ATTRIBUTES, TOOLS, timeout_seconds
 from .expand import expand
 from .files import files_of, runfiles_of
 from .linking import link_program, linked_toolchains
@@ -268,11 +268,6 @@ _LIBRARY_ATTRIBUTES = {
         default=False,
     ),
 }
-
-# A private attribute: what the actions of a rule run. No BUILD file can set it.
-TOOLS = Attribute(
-    AttributeType.LABEL, "The Python tools that actions run.", default="@rules_executorch//rules:tools"
-)
 
 CC_LIBRARY = Rule(
     RuleSchema("cc_library", "C++ code for others to include and link.", _LIBRARY_ATTRIBUTES), _library

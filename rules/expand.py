@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rules_executorch.builder.analysis.context import Dependency, RuleContext
 from rules_executorch.builder.analysis.providers import RunInfo
-from rules_executorch.builder.core.action import Artifact
 from rules_executorch.builder.core.diagnostics import nearest
 from rules_executorch.builder.core.label import Label
 
@@ -21,13 +20,16 @@ def expand(
     attribute: str,
     dependencies: Iterable[Dependency],
     variables: Mapping[str, str],
+    *,
     quote: Callable[[str], str] = str,
+    paths: Callable[[Dependency], Sequence[str]] | None = None,
 ) -> str:
     """`text` with its references replaced; `$$` is a dollar sign.
 
     `variables` are by name without `$` and parentheses, ready for use. `$(location x)` is the path
     in the execution root of the one file of the target or file `x`, which must be among
-    `dependencies`; `$(locations x)` are those of all its files, each through `quote`, with spaces between.
+    `dependencies`; `$(locations x)` are those of all its files, each through `quote`, with spaces
+    between. `paths` says which those are, by default the program of what can be run, else all files.
 
     Raises:
         BuildError: a reference to something unknown; `attribute` is the place it stands in.
@@ -40,13 +42,14 @@ def expand(
         name = match.group(1) if match.group(1) is not None else match.group(2)
         function, _, argument = name.partition(" ")
         if function in ("location", "locations", "execpath", "execpaths") and argument:
-            paths = _locations(ctx, attribute, match.group(), ctx.parse_label(argument.strip()), by_label)
-            if len(paths) != 1 and not function.endswith("s"):
+            dependency = _named(ctx, attribute, match.group(), ctx.parse_label(argument.strip()), by_label)
+            found = paths(dependency) if paths else default_paths(dependency)
+            if len(found) != 1 and not function.endswith("s"):
                 raise ctx.error(
-                    f"{match.group()} in `{attribute}` of {ctx.label} stands for {len(paths)} files, not one",
+                    f"{match.group()} in `{attribute}` of {ctx.label} stands for {len(found)} files, not one",
                     remedy=f"write $({function}s {argument})",
                 )
-            return " ".join(quote(path) for path in paths)
+            return " ".join(quote(path) for path in found)
         if name in variables:
             return variables[name]
         near = nearest(name, variables)
@@ -59,9 +62,9 @@ def expand(
     return _REFERENCE.sub(replace, text)
 
 
-def _locations(
+def _named(
     ctx: RuleContext, attribute: str, reference: str, label: Label, by_label: Mapping[Label, Dependency]
-) -> list[str]:
+) -> Dependency:
     dependency = by_label.get(label)
     if dependency is None:
         raise ctx.error(
@@ -69,12 +72,12 @@ def _locations(
             notes=[f"it depends on {', '.join(map(str, by_label)) or 'nothing'}"],
             remedy=f"add {label} to its `srcs`, `tools` or `data`",
         )
-    return [artifact.exec_path for artifact in tool_files(dependency)]
+    return dependency
 
 
-def tool_files(dependency: Dependency) -> tuple[Artifact, ...]:
-    """The files that a label stands for in a command: the program of what can be run, else all files."""
+def default_paths(dependency: Dependency) -> list[str]:
+    """The exec_paths that a label stands for: the program of what can be run, else all files."""
     run = dependency.find(RunInfo)
     if run is not None and run.executable is not None:
-        return (run.executable,)
-    return dependency.files
+        return [run.executable.exec_path]
+    return [artifact.exec_path for artifact in dependency.files]

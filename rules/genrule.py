@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from rules_executorch.builder.analysis.context import RuleContext
-from rules_executorch.builder.analysis.providers import DefaultInfo, Provider
+from rules_executorch.builder.analysis.context import Dependency, RuleContext
+from rules_executorch.builder.analysis.providers import DefaultInfo, Provider, RunInfo
 from rules_executorch.builder.analysis.rule import Rule
+from rules_executorch.builder.core.label import Label
 from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSchema
 
-from .expand import expand
+from .attributes import TOOLS
+from .expand import default_paths, expand
 from .files import files_of, runfiles_of
+from .providers import PyInfo
+from .python import python_argv, python_files
 
 
 def _genrule(ctx: RuleContext) -> Sequence[Provider]:
@@ -31,16 +37,43 @@ def _genrule(ctx: RuleContext) -> Sequence[Provider]:
         variables["@"] = output_paths[0]
     if len(sources) == 1:
         variables["<"] = source_paths[0]
-    command = expand(ctx, ctx.attr.cmd, "cmd", dependencies, variables, shlex.quote)
-    ctx.run(
-        "Genrule",
-        toolchain="shell",
-        argv=("-c", "set -euo pipefail\n" + command),
-        inputs=(*sources, *files_of(ctx.attr.tools), *runfiles_of(ctx.attr.tools, with_files=False).to_list()),
-        outputs=outputs,
-        also=ctx.attr.toolchains,
-    )
+    programs = _python_programs(ctx)
+
+    def paths(dependency: Dependency) -> Sequence[str]:
+        program = programs.get(dependency.label)
+        return default_paths(dependency) if program is None else [program.path]
+
+    command = expand(ctx, ctx.attr.cmd, "cmd", dependencies, variables, quote=shlex.quote, paths=paths)
+    script = "set -euo pipefail\n" + command
+    inputs = [*sources, *files_of(ctx.attr.tools), *runfiles_of(ctx.attr.tools, with_files=False).to_list()]
+    if programs:
+        tools = ctx.attr._tools.provider(PyInfo)
+        launched = json.dumps({program.path: program.argv for program in programs.values()})
+        toolchain = "python"
+        argv = python_argv(tools, "rules_executorch.rules.tools.run_with_programs", launched, script)
+        inputs += python_files(tools)
+    else:
+        toolchain, argv = "shell", ("-c", script)
+    ctx.run("Genrule", toolchain=toolchain, argv=argv, inputs=inputs, outputs=outputs, also=ctx.attr.toolchains)
     return [DefaultInfo(outputs)]
+
+
+@dataclass(frozen=True)
+class _PythonProgram:
+    """A tool that the toolchain `python` runs: the path at which the command finds it, and its arguments there."""
+
+    path: str
+    argv: tuple[str, ...]
+
+
+def _python_programs(ctx: RuleContext) -> dict[Label, _PythonProgram]:
+    """The tools that are Python programs. They have no file of their own: the action makes one for each."""
+    programs = {}
+    for number, tool in enumerate(ctx.attr.tools):
+        run = tool.find(RunInfo)
+        if run is not None and run.executable is None and run.spec.toolchain == "python":
+            programs[tool.label] = _PythonProgram(f".programs/{number}/{tool.label.name}", run.spec.argv)
+    return programs
 
 
 GENRULE = Rule(
@@ -65,13 +98,17 @@ GENRULE = Rule(
                 mandatory=True,
             ),
             "tools": Attribute(
-                AttributeType.LABEL_LIST, "Programs and files that the command uses.", (), allow_files=True
+                AttributeType.LABEL_LIST,
+                "Programs (cc_binary, py_binary) and files that the command uses.",
+                (),
+                allow_files=True,
             ),
             "toolchains": Attribute(
                 AttributeType.STRING_LIST,
                 "Toolchains whose folders the command sees at `.toolchain/<tree>/`.",
                 default=(),
             ),
+            "_tools": TOOLS,
         },
     ),
     _genrule,

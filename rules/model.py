@@ -11,8 +11,7 @@ from rules_executorch.builder.analysis.rule import Rule
 from rules_executorch.builder.core.action import Artifact, Resources
 from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSchema
 
-from .attributes import PY_DEPS
-from .cc import TOOLS
+from .attributes import LOWERING, PY_DEPS, TOOLS
 from .model_methods import factories, lowering
 from .providers import ExecutorchBackendInfo, ExecutorchModelInfo, PyInfo
 from .python import import_roots, merge_python, python_argv, python_files
@@ -154,9 +153,6 @@ def _lower(
     )
     return program, report
 
-
-# A private attribute: the engine's sources, which the actions run. No BUILD file can set it.
-LOWERING = Attribute(AttributeType.LABEL, "The lowering engine.", default="@rules_executorch//lowering")
 
 EXECUTORCH_MODEL = Rule(
     RuleSchema(

@@ -10,9 +10,8 @@ from rules_executorch.builder.analysis.rule import Rule
 from rules_executorch.builder.core.action import RunSpec
 from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSchema
 
-from .attributes import PY_DEPS, TEST_ATTRIBUTES, timeout_seconds
+from .attributes import LOWERING, PY_DEPS, TEST_ATTRIBUTES, timeout_seconds
 from .backend import MODULE_MEMBER
-from .model import LOWERING
 from .providers import ExecutorchModelInfo, PyInfo
 from .python import merge_python, python_argv, python_files
 

@@ -9,6 +9,7 @@ import pytest
 from rules_executorch.builder.core.action import Action
 from rules_executorch.builder.core.diagnostics import BuildError
 from support.analysed import action_of, actions_of, analysed, files_of, paths
+from support.build_command import build, write_files
 
 
 def run(root: Path, action: Action) -> None:
@@ -95,3 +96,18 @@ def test_two_outputs_leave_no_single_output_variable(tmp_path: Path) -> None:
     build = genrule("touch $(OUTS) $@", outs='["a", "b"]')
     with pytest.raises(BuildError, match=r"\$@ in `cmd` of //:g means nothing"):
         analysed(tmp_path, {"BUILD": build, "in.txt": ""}, "//:g")
+
+
+def test_a_python_program_is_a_tool_that_runs_from_any_folder(tmp_path: Path) -> None:
+    files = {
+        "p/BUILD": """
+py_library(name = "words", srcs = ["words.py"])
+py_binary(name = "say", srcs = ["say.py"], deps = [":words"], args = ["--loud"])
+genrule(name = "g", outs = ["o.txt"], tools = [":say"], cmd = "out=$$PWD/$@; tool=$$PWD/$(location :say); cd /; $$tool 'a  b' > $$out")
+""",
+        "p/words.py": "HELLO = 'hello'\n",
+        "p/say.py": "import sys\nfrom words import HELLO\nprint(HELLO, *sys.argv[1:], sep='|')\n",
+    }
+    result = build(write_files(tmp_path / "w", files), "//p:g")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert (tmp_path / "w/build-out/p/o.txt").read_text() == "hello|--loud|a  b\n"
