@@ -13,7 +13,7 @@ from rules_executorch.builder.core.action import Toolchain
 from rules_executorch.builder.core.diagnostics import Location
 from rules_executorch.builder.core.label import Label, parse_label
 from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSchema
-from rules_executorch.builder.core.target import SourceFile, Target, Workspace
+from rules_executorch.builder.core.target import GeneratedFile, SourceFile, Target, Workspace
 
 WORKSPACE = Workspace("here", Path("/here"), {"rules_executorch": Path("/rules")})
 TOOLCHAINS = {
@@ -27,9 +27,9 @@ class Graph:
 
     workspace: Workspace
     roots: tuple[Label, ...]
-    nodes: Mapping[Label, Target | SourceFile]
+    nodes: Mapping[Label, Target | SourceFile | GeneratedFile]
 
-    def target(self, label: Label) -> Target | SourceFile:
+    def target(self, label: Label) -> Target | SourceFile | GeneratedFile:
         return self.nodes[label]
 
 
@@ -62,5 +62,5 @@ def source(name: str) -> SourceFile:
     return SourceFile(label(name), WORKSPACE.root / label(name).package / label(name).name)
 
 
-def graph(roots: Sequence[str], *nodes: Target | SourceFile) -> Graph:
+def graph(roots: Sequence[str], *nodes: Target | SourceFile | GeneratedFile) -> Graph:
     return Graph(WORKSPACE, tuple(label(root) for root in roots), {node.label: node for node in nodes})

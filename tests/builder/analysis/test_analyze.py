@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from rules_executorch.builder.analysis.analyze import analyze
 from rules_executorch.builder.analysis.context import RuleContext
 from rules_executorch.builder.analysis.providers import DefaultInfo, Provider, RunInfo
-from rules_executorch.builder.core.action import RunSpec
+from rules_executorch.builder.core.action import Artifact, RunSpec
 from rules_executorch.builder.core.diagnostics import BuildError
+from rules_executorch.builder.core.target import GeneratedFile
 from support.graphs import TOOLCHAINS, graph, label, rule, source, target
 
 
@@ -193,3 +194,17 @@ def test_written_text_fits_into_arguments(size: int) -> None:
     (action,) = analyze(graph(["//:t"], target(thing, "//:t")), {"thing": thing}, TOOLCHAINS).actions
     assert all(len(argument.encode()) < 128 * 1024 for argument in action.argv)
     assert "".join(action.argv[4:]) == "ä" * size
+
+
+@pytest.mark.parametrize("path", ["", "/", "/a", "a/", "a//b", ".", "./a", "a/.", "..", "a/../b"])
+def test_an_artifacts_path_is_relative_and_normal(path: str) -> None:
+    with pytest.raises(ValueError, match="must be relative and normal"):
+        Artifact(path)
+
+
+def test_a_generated_file_is_built_by_its_generator() -> None:
+    node = GeneratedFile(label("//:t.out"), label("//:t"))
+    nodes = [target(THING, "//:user", ["//:t.out"]), node, target(THING, "//:t")]
+    result = analyze(graph(["//:user", "//:t.out"], *nodes), RULES, TOOLCHAINS)
+    assert [action.owner for action in result.actions] == ["//:t", "//:user"]
+    assert [each.exec_path for each in result.default_outputs[label("//:t.out")]] == ["here/t.out"]
