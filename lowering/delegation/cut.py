@@ -6,7 +6,6 @@ that remains is built anew in an order in which every partition is a single step
 
 from __future__ import annotations
 
-import copy
 import heapq
 import itertools
 import operator
@@ -16,60 +15,48 @@ from typing import Any
 import torch
 import torch.fx
 from torch.export import ExportedProgram
-from torch.export.exported_program import ModuleCallEntry, ModuleCallSignature
-from torch.export.graph_signature import (
-    ArgumentSpec,
-    ExportGraphSignature,
-    InputKind,
-    InputSpec,
-    OutputKind,
-    OutputSpec,
-    SymBoolArgument,
-    SymFloatArgument,
-    SymIntArgument,
-    TensorArgument,
-)
+from torch.export.graph_signature import ExportGraphSignature
 from torch.utils import _pytree as pytree
 
 from ..errors import LoweringError
 from .backend import DelegationSpec
-from .graph_copy import attribute_of, copy_attribute, copy_spec, new_graph_module, rebuild
+from .extract import Extractor
+from .graph_copy import attribute_of, copy_spec, new_graph_module, rebuild, untagged
 from .lowered_module import LoweredBackendModule, executorch_call_delegate
-from .tags import OWNABLE, TAG, Ownership, Partition, find_ownership, find_partitions
-
-# What can cross a partition's border, and how a signature describes it. A bool is an int: it comes first.
-_ARGUMENTS: tuple[tuple[tuple[type, ...], type], ...] = (
-    ((torch.Tensor,), TensorArgument),
-    ((torch.SymBool, bool), SymBoolArgument),
-    ((torch.SymInt, int), SymIntArgument),
-    ((torch.SymFloat, float), SymFloatArgument),
-)
+from .tags import Ownership, Partition, find_ownership, find_partitions
 
 
 def cut_partitions(
-    program: ExportedProgram, specs: Mapping[str, DelegationSpec]
+    tagged: ExportedProgram, specs: Mapping[str, DelegationSpec], *, data: ExportedProgram
 ) -> tuple[ExportedProgram, list[LoweredBackendModule]]:
     """The program with a call in place of each tagged partition, and the delegates called, not yet compiled.
 
     Tags in the bodies of cond, while_loop, map and scan make partitions there; these own no
-    constants. `program` is left as it is; tensors are shared.
+    constants. The graph is that of `tagged`, state and constants are those of `data`. Both are
+    left as they are; tensors are shared.
 
     Raises:
         LoweringError: tags that cannot be followed (see tags.py), or partitions that need each other's outputs.
     """
-    partitions = find_partitions(program.graph, specs)
-    ownership = find_ownership(program, partitions)
-    cutter = _Cutter(program, specs)
-    graph, attributes = cutter.cut(program.graph_module, partitions, ownership)
-    return _remaining_program(program, graph, attributes, ownership), cutter.delegates
+    partitions = find_partitions(tagged.graph, specs)
+    ownership = find_ownership(tagged, partitions)
+    cutter = _Cutter(tagged, data, specs, ownership)
+    graph, attributes = cutter.cut(tagged.graph_module, partitions, ownership)
+    return _remaining_program(tagged, data, graph, attributes, ownership), cutter.delegates
 
 
 class _Cutter:
     """What the graphs of one program share while it is cut: debug handles, and the delegates so far."""
 
-    def __init__(self, program: ExportedProgram, specs: Mapping[str, DelegationSpec]):
-        self.program = program
+    def __init__(
+        self,
+        program: ExportedProgram,
+        data: ExportedProgram,
+        specs: Mapping[str, DelegationSpec],
+        ownership: Ownership,
+    ):
         self.specs = specs
+        self.extract = Extractor(program, data, ownership)
         self.delegates: list[LoweredBackendModule] = []
         self.debug_handles = itertools.count(1 + _largest_debug_handle(program.graph_module))
 
@@ -86,7 +73,7 @@ class _Cutter:
         for step in _order(source.graph, partitions):
             if isinstance(step, Partition):
                 outputs = [node for node in step.nodes if node in result_nodes or _leaves(node, tags)]
-                original, inputs = _partition_program(self.program, source, step, outputs, ownership, position)
+                original, inputs = self.extract(source, step, outputs, position)
                 delegate = LoweredBackendModule(step.spec.backend_id, original, step.spec.compile_specs)
                 self.delegates.append(delegate)
                 name = next(free_names)
@@ -121,13 +108,6 @@ class _Cutter:
         call.meta["val"] = tuple(node.meta["val"] for node in outputs)
         call.meta["debug_handle"] = next(self.debug_handles)
         return call
-
-
-def untagged(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """A node's metadata without its tag, for a copy of the node."""
-    meta = copy.copy(meta)
-    meta.pop(TAG, None)  # type: ignore[attr-defined]
-    return meta  # type: ignore[return-value]
 
 
 def _order(graph: torch.fx.Graph, partitions: Sequence[Partition]) -> Iterator[torch.fx.Node | Partition]:
@@ -186,60 +166,6 @@ def _cycle(steps: Mapping[int, torch.fx.Node | Partition], step_of: Mapping[torc
     )
 
 
-def _partition_program(
-    program: ExportedProgram,
-    source: torch.fx.GraphModule,
-    partition: Partition,
-    outputs: Sequence[torch.fx.Node],
-    ownership: Ownership,
-    position: Mapping[torch.fx.Node, int],
-) -> tuple[ExportedProgram, list[torch.fx.Node]]:
-    """The partition as a program, and the source's nodes that are its inputs, in order."""
-    members = set(partition.nodes)
-    needed = {node for member in partition.nodes for node in member.all_input_nodes} - members
-    needed = {node for node in needed if node.op != "get_attr"}
-    ordered = sorted(needed, key=position.__getitem__)
-    owned = [node for node in ordered if node in ownership.inputs]
-    inputs = [node for node in ordered if node not in ownership.inputs]
-    results = source.graph.output_node().args[0]
-    mutated = [index for index, tag in ownership.mutations.items() if tag == partition.tag]
-
-    graph, attributes = torch.fx.Graph(), {}
-    nodes: dict[torch.fx.Node, torch.fx.Node] = {}
-    for node in (*owned, *inputs):
-        nodes[node] = graph.placeholder(node.name)
-        nodes[node].meta = untagged(node.meta)
-    for node in partition.nodes:
-        for operand in node.all_input_nodes:
-            if operand.op == "get_attr" and operand not in nodes:
-                attributes[operand.target] = copy_attribute(source, operand.target)
-                nodes[operand] = graph.node_copy(operand)
-        nodes[node] = graph.node_copy(node, nodes.__getitem__)
-        nodes[node].meta = untagged(node.meta)
-    graph.output(tuple(nodes[node] for node in (*(results[index] for index in mutated), *outputs)))
-
-    signature = program.graph_signature
-    specs = {spec.arg.name: spec for spec in signature.input_specs if spec.kind in OWNABLE}
-    input_specs = [copy_spec(specs[node.name], nodes[node].name) for node in owned]
-    input_specs += [InputSpec(InputKind.USER_INPUT, _argument(node, nodes[node].name, partition), None) for node in inputs]
-    output_specs = [copy_spec(signature.output_specs[i], nodes[results[i]].name) for i in mutated]
-    output_specs += [
-        OutputSpec(OutputKind.USER_OUTPUT, _argument(node, nodes[node].name, partition), None) for node in outputs
-    ]
-    names = [spec.target for spec in input_specs if spec.target is not None]
-    cut_out = ExportedProgram(
-        root=attributes,
-        graph=graph,
-        graph_signature=ExportGraphSignature(input_specs, output_specs),
-        state_dict={name: program.state_dict[name] for name in names if name in program.state_dict},
-        range_constraints=dict(program.range_constraints),
-        module_call_graph=[_flat_call(len(inputs), len(outputs))],
-        constants={name: program.constants[name] for name in names if name in program.constants},
-        verifiers=program.verifiers,
-    )
-    return cut_out, inputs
-
-
 def _leaves(node: torch.fx.Node, tags: Mapping[torch.fx.Node, str]) -> bool:
     """Whether a node outside of a delegated node's partition, the graph's output aside, uses its value."""
     return any(user.op != "output" and tags.get(user) != tags[node] for user in node.users)
@@ -256,27 +182,12 @@ def _nodes_in(value: Any) -> list[torch.fx.Node]:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.fx.Node)]
 
 
-def _argument(node: torch.fx.Node, name: str, partition: Partition) -> ArgumentSpec:
-    for value_types, argument in _ARGUMENTS:
-        if isinstance(node.meta["val"], value_types):
-            return argument(name=name)
-    raise LoweringError(
-        f"only tensors and symbolic numbers can enter or leave a partition, not {type(node.meta['val']).__name__} "
-        f"(partition {partition.tag!r})",
-        node=node,
-        remedies=["put the nodes that make and use this value into one partition, or into none"],
-    )
-
-
-def _flat_call(inputs: int, outputs: int) -> ModuleCallEntry:
-    """The calling convention of a partition: its inputs by position, its outputs as a tuple."""
-    in_spec = pytree.tree_structure((tuple(range(inputs)), {}))
-    out_spec = pytree.tree_structure(tuple(range(outputs)))
-    return ModuleCallEntry("", ModuleCallSignature(inputs=[], outputs=[], in_spec=in_spec, out_spec=out_spec))
-
-
 def _remaining_program(
-    program: ExportedProgram, graph: torch.fx.Graph, attributes: Mapping[str, Any], ownership: Ownership
+    program: ExportedProgram,
+    data: ExportedProgram,
+    graph: torch.fx.Graph,
+    attributes: Mapping[str, Any],
+    ownership: Ownership,
 ) -> ExportedProgram:
     """The program that remains: without the inputs that partitions own, their data, and their mutations."""
     signature = program.graph_signature
@@ -288,8 +199,8 @@ def _remaining_program(
     left = {spec.target for spec in signature.input_specs} - {spec.target for spec in input_specs}
     return rebuild(
         program, attributes, graph, ExportGraphSignature(input_specs, output_specs),
-        state_dict={name: tensor for name, tensor in program.state_dict.items() if name not in left},
-        constants={name: value for name, value in program.constants.items() if name not in left},
+        state_dict={name: tensor for name, tensor in data.state_dict.items() if name not in left},
+        constants={name: value for name, value in data.constants.items() if name not in left},
     )  # fmt: skip
 
 

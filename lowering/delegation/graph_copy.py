@@ -12,6 +12,8 @@ import torch.fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputSpec
 
+TAG = "delegation_tag"  # node.meta's key for a partition's tag, as ExecuTorch spells it
+
 
 def copy_program(program: ExportedProgram, *, without_data: bool = False) -> ExportedProgram:
     """The same program over new nodes. Linear in nodes; tensors are shared.
@@ -19,16 +21,22 @@ def copy_program(program: ExportedProgram, *, without_data: bool = False) -> Exp
     `without_data` puts fake tensors in place of parameters, buffers and constants, leaving out
     those that the graph does not use.
     """
-    graph_module = copy_graph_module(program.graph_module)
+    graph, attributes = _copy_graph(program.graph_module)
     state_dict, constants = _fake_data(program) if without_data else (program.state_dict, program.constants)
-    return rebuild(
-        program, graph_module, graph_module.graph, program.graph_signature,
-        state_dict=dict(state_dict), constants=dict(constants),
-    )  # fmt: skip
+    return rebuild(program, attributes, graph, program.graph_signature, state_dict=state_dict, constants=constants)
 
 
-def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The same graph over new nodes, bodies of control flow included; other attributes are shared."""
+def copy_attribute(graph_module: torch.fx.GraphModule, target: str) -> Any:
+    """What a get_attr node of `graph_module` refers to; a copy of it where it is a graph."""
+    attribute = attribute_of(graph_module, target)
+    if not isinstance(attribute, torch.fx.GraphModule):
+        return attribute
+    graph, attributes = _copy_graph(attribute)
+    return new_graph_module(attribute, attributes, graph)
+
+
+def _copy_graph(graph_module: torch.fx.GraphModule) -> tuple[torch.fx.Graph, dict[str, Any]]:
+    """The same graph over new nodes, and what it refers to: bodies of control flow are copied, all else is shared."""
     graph = torch.fx.Graph()
     attributes: dict[str, Any] = {}
     nodes: dict[torch.fx.Node, torch.fx.Node] = {}
@@ -36,13 +44,7 @@ def copy_graph_module(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModul
         nodes[node] = graph.node_copy(node, nodes.__getitem__)
         if node.op == "get_attr":
             attributes[node.target] = copy_attribute(graph_module, node.target)
-    return new_graph_module(graph_module, attributes, graph)
-
-
-def copy_attribute(graph_module: torch.fx.GraphModule, target: str) -> Any:
-    """What a get_attr node of `graph_module` refers to; a copy of it where it is a graph."""
-    attribute = attribute_of(graph_module, target)
-    return copy_graph_module(attribute) if isinstance(attribute, torch.fx.GraphModule) else attribute
+    return graph, attributes
 
 
 def attribute_of(module: torch.nn.Module, target: str) -> Any:
@@ -50,6 +52,11 @@ def attribute_of(module: torch.nn.Module, target: str) -> Any:
     for name in target.split("."):
         module = getattr(module, name)
     return module
+
+
+def untagged(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """A node's metadata without its tag, for a copy of the node."""
+    return {key: value for key, value in meta.items() if key != TAG}
 
 
 def new_graph_module(
@@ -63,21 +70,21 @@ def new_graph_module(
 
 def rebuild(
     like: ExportedProgram,
-    root: torch.fx.GraphModule | Mapping[str, Any],
+    attributes: Mapping[str, Any],
     graph: torch.fx.Graph,
     signature: ExportGraphSignature,
     *,
     state_dict: Mapping[str, torch.Tensor],
     constants: Mapping[str, Any],
 ) -> ExportedProgram:
-    """A program with another graph, and all else as in `like`. Specs are copied, tensors shared."""
+    """A program of `graph` and the attributes that it refers to, all else as in `like`. Specs are copied, tensors shared."""
     names = {node.name for node in graph.nodes}
     module_call_graph = [
         entry if entry.fqn == "" or _names_of(entry) <= names else replace(entry, signature=None)
         for entry in like.module_call_graph
     ]
     program = ExportedProgram(
-        root=root if isinstance(root, torch.fx.GraphModule) else dict(root),
+        root=dict(attributes),
         graph=graph,
         graph_signature=ExportGraphSignature(
             [copy_spec(spec) for spec in signature.input_specs], [copy_spec(spec) for spec in signature.output_specs]

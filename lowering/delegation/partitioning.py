@@ -15,9 +15,9 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from .backend import DelegationSpec, Partitioner, PartitionResult
-from .graph_copy import attribute_of
+from .graph_copy import TAG, attribute_of
 from .lowered_module import executorch_call_delegate
-from .tags import OWNABLE, STATE_MUTATIONS, TAG
+from .tags import OWNABLE, STATE_MUTATIONS
 
 Supports = Callable[[torch.fx.Node], bool]
 Worth = Callable[[Sequence[torch.fx.Node]], bool]

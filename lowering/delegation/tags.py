@@ -12,9 +12,9 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from ..errors import LoweringError
 from .backend import DelegationSpec
+from .graph_copy import TAG
 from .lowered_module import executorch_call_delegate
 
-TAG = "delegation_tag"  # node.meta's key for a partition's tag, as ExecuTorch spells it
 OWNABLE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 STATE_MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
 

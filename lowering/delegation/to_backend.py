@@ -21,7 +21,7 @@ from torch.export import ExportedProgram
 from ..errors import LoweringError
 from .backend import CompileSpec, DelegationSpec, Partitioner, PartitionResult, PreprocessResult, backend
 from .cut import cut_partitions
-from .graph_copy import attribute_of, copy_program, rebuild
+from .graph_copy import attribute_of, copy_program
 from .lowered_module import LoweredBackendModule
 from .partitioning import WholeGraphPartitioner
 
@@ -139,11 +139,7 @@ def _partition(
     tagged = result.tagged_exported_program
     if check_purity:
         _check_same_graph(program.graph_module, tagged.graph_module, type(partitioner).__name__)
-    with_data = rebuild(
-        tagged, tagged.graph_module, tagged.graph, tagged.graph_signature,
-        state_dict=program.state_dict, constants=program.constants,
-    )  # fmt: skip
-    return cut_partitions(with_data, result.partition_tags)
+    return cut_partitions(tagged, result.partition_tags, data=program)
 
 
 def _preprocess(delegates: Mapping[str, Sequence[LoweredBackendModule]]) -> None:
