@@ -6,13 +6,15 @@
 # the block cannot be executed.
 set -eu
 
+undefined=$(nm -D --undefined-only "$@") # by itself, so that its failure ends this
+
 echo '    .data'
 echo '    .balign 8'
 echo 'python_symbols:'
 echo '    .rept 512'
 echo '    .quad python_symbols'
 echo '    .endr'
-nm -D --undefined-only "$@" | awk '$1 == "U" && $2 ~ /^_?Py/ { print $2 }' | LC_ALL=C sort -u | while read -r symbol; do
+printf '%s\n' "$undefined" | awk '$1 == "U" && $2 ~ /^_?Py/ { print $2 }' | LC_ALL=C sort -u | while read -r symbol; do
     echo "    .globl $symbol"
     echo "    .set $symbol, python_symbols"
 done

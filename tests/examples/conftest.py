@@ -13,7 +13,9 @@ import pytest
 from support.build_command import build
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MODELS = ROOT / "examples" / "models"
+# In a checkout; or where a test target sees the repository of that name.
+EXAMPLES = next(folder for folder in (ROOT / "examples", ROOT.parent / "examples") if folder.is_dir())
+MODELS = EXAMPLES / "models"
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,9 @@ class Monorepo:
 def copy_monorepo(checkout: Path, cache: Path) -> Monorepo:
     """Copy what examples/ and its rules_executorch (the folder above) are made of to the folder `checkout`."""
     ignored = shutil.ignore_patterns("build-out", "__pycache__")
-    for name in ("backends", "examples", "lowering", "rules", "runtime"):
-        shutil.copytree(ROOT / name, checkout / name, ignore=ignored)
-    for name in ("BUILD", "WORKSPACE"):
-        shutil.copy(ROOT / name, checkout)
+    for folder in (EXAMPLES, *(ROOT / name for name in ("backends", "lowering", "rules", "runtime"))):
+        shutil.copytree(folder, checkout / folder.name, ignore=ignored)
+    (checkout / "WORKSPACE").write_text('workspace(name = "rules_executorch")\n')
     return Monorepo(checkout / "examples", cache)
 
 
