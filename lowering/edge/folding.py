@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
-from torch.fx import Node
+from torch.fx import Graph, Node
 from torch.utils._pytree import tree_leaves
 
 from .parts import EdgeParts
+from .recording import signature
 
 # A folded constant may be this much larger than the constants that it is made of, in bytes: small
 # tensors are cheaper to store than to compute, and folding must not blow the file up.
@@ -33,6 +34,19 @@ def fold_constants(parts: EdgeParts) -> None:
         if isinstance(values[node], torch.Tensor) and any(user not in values for user in node.users):
             constant = parts.add_constant(values[node], node.meta["val"], _kept_meta(node))
             node.replace_all_uses_with(constant, delete_user_cb=lambda user: user not in values)
+            values[constant] = values[node]
+    _choose_known_branches(parts.graph, values)
+
+
+def _choose_known_branches(graph: Graph, values: dict[Node, Any]) -> None:
+    """`where` with a condition that is true, or false, everywhere is one of its operands."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.where.self):
+        condition = values.get(node.args[0])
+        if condition is None or not (condition.all() or not condition.any()):
+            continue
+        chosen = node.args[1] if condition.all() else node.args[2]
+        if signature(chosen.meta["val"], {}) == signature(node.meta["val"], {}):
+            node.replace_all_uses_with(chosen)
 
 
 def _may_fold(node: Node) -> bool:

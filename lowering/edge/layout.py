@@ -28,7 +28,6 @@ _FOLLOWING = frozenset(
         aten.relu.default, aten.hardtanh.default, aten.clamp.default, aten.leaky_relu.default, aten.elu.default,
         aten.sigmoid.default, aten.tanh.default, aten.gelu.default, aten.exp.default, aten.abs.default, aten.neg.default,
         aten.sqrt.default, aten.rsqrt.default, aten.reciprocal.default,
-        aten.cat.default,
         aten._to_copy.default, aten.clone.default,
     }
 )  # fmt: skip
@@ -81,8 +80,9 @@ class _Layouts:
         inputs = [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
         if node.target not in _FOLLOWING or not any(n in self._channels_last for n in inputs):
             return False
-        # Kernels that broadcast do not do so across layouts.
-        return node.target is aten.convolution.default or all(n.meta["val"].dim() in (0, 4) for n in inputs)
+        # Kernels that broadcast take sizes for those of the default order.
+        sizes = {_expressions(n.meta["val"].shape) for n in inputs}
+        return node.target is aten.convolution.default or len(sizes) == 1
 
     def _convert_inputs(self, node: Node, channels_last: bool) -> None:
         if node.target in _CONVERTING:

@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_leaves
 from ..errors import LoweringError
 from ..operators import OperatorSet, stock
 from .aliasing import Handle, UnsupportedAliasing
+from .batch_norm import fuse_batch_norm
 from .chains import collapse_chains
 from .conversion import Context, Conversion
 from .folding import fold_constants
@@ -83,6 +84,8 @@ def _convert(
         state_dict=dict(program.state_dict),
         constants=dict(program.constants),
     )
+    remove_dead_code(parts)
+    fuse_batch_norm(parts, fake_mode)
     assign_layouts(parts.graph, parts.modules, fake_mode)
     collapse_chains(parts.graph)
     fuse_linear(parts.graph)
