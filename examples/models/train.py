@@ -19,6 +19,7 @@ from dates import EncoderDecoder
 from embedding import WIDTH
 from greedy import normalize
 from held_out import held_out_dates
+from rules_executorch.lowering.files import replacing
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from written_dates import WrittenDate, written_dates
@@ -96,7 +97,8 @@ def main() -> None:
     model = train(options.steps, options.seed)
     dates = held_out_dates()
     print(f"exact match on {len(dates)} held-out dates: {exact_match(model, dates):.2%}")
-    save_file(model.state_dict(), options.out)
+    with replacing(options.out) as file:
+        save_file(model.state_dict(), file)
 
 
 if __name__ == "__main__":
