@@ -76,7 +76,7 @@ def build_targets(request: Request, options, console: Console) -> Built:
 
 
 def _remove_leftovers(request: Request) -> None:
-    """Remove what earlier builds left half-done or for the user to look into: folders of actions that failed."""
+    """Remove what a build that was killed left on its way to the outputs."""
     staging = os.path.join(request.state, "staging")
     if os.path.isdir(staging) and os.listdir(staging):
         import shutil

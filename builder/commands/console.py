@@ -20,7 +20,8 @@ class Console:
         self.err = sys.stderr
         self._color = color
         self.progress = progress
-        self.started = time.monotonic()
+        self.began = time.time()
+        self._started = time.monotonic()
 
     @property
     def is_terminal(self) -> bool:
@@ -43,4 +44,4 @@ class Console:
 
     def elapsed(self) -> str:
         """The time since the command began."""
-        return f"{time.monotonic() - self.started:.2f} s"
+        return f"{time.monotonic() - self._started:.2f} s"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..cache.disk import DiskActionCache, DiskStore
 from ..cache.file_digests import FileDigests
 from ..core.action import Action
+from ..core.digest import digest_bytes
 from ..core.diagnostics import BuildError, Diagnostic
 from ..execution.graph_file import definition_digest
 from ..execution.layout import Layout
@@ -27,8 +29,8 @@ from .request import Analysed, Request
 CACHE_VARIABLE = "RULES_EXECUTORCH_CACHE"
 
 
-def open_machine(request: Request, name: str, options) -> Machine:
-    """What running actions needs, for the workspace `name`.
+def open_machine(request: Request, name: str, options, console: Console) -> Machine:
+    """What running actions needs, for the workspace `name`; sandboxes that earlier commands left are removed.
 
     Raises:
         BuildError: the cache's folder cannot be used.
@@ -45,7 +47,18 @@ def open_machine(request: Request, name: str, options) -> Machine:
                 remedy=f"name a folder that can be written with --disk_cache=DIR or {CACHE_VARIABLE}",
             )
         ) from error
-    return Machine(layout, host_toolchains(), store, results, FileDigests(cache / "digests.sqlite"), Processes())
+    # One folder per workspace, since its lock says that nobody else uses it now.
+    sandboxes = cache / "sandboxes" / f"{name}-{digest_bytes(os.fsencode(request.root)).hash[:12]}"
+    _remove_older(sandboxes, console.began)
+    digests = FileDigests(cache / "digests.sqlite")
+    return Machine(layout, host_toolchains(), store, results, digests, Processes(), sandboxes)
+
+
+def _remove_older(sandboxes: Path, moment: float) -> None:
+    """Remove what an earlier command left for the user to look into, or did not come to remove."""
+    for folder in sandboxes.glob("*"):
+        if folder.stat().st_mtime < moment:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def cache_folder(options) -> Path:
@@ -71,7 +84,7 @@ def perform(
     ran = cached = 0
     not_built: frozenset[str] = frozenset()
     if status is None:
-        machine = open_machine(request, analysed.name, options)
+        machine = open_machine(request, analysed.name, options, console)
         try:
             with listening(console, explain=options.explain) as listener:
                 actions = read_actions(request)

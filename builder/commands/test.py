@@ -31,7 +31,7 @@ def main(options, started_in: str) -> int:
             return exit_codes.BUILD_FAILED
         labels = [parse_label(label) for label, _, is_test, _ in built.analysed.targets if is_test]
         runs = read_runs(request)
-        machine = open_machine(request, built.analysed.name, options)
+        machine = open_machine(request, built.analysed.name, options, console)
         try:
             results = _run_tests(machine, [(label, runs[label]) for label in labels], built.not_built, options, console)
         finally:

@@ -29,7 +29,7 @@ class Layout:
 
     @property
     def staging(self) -> Path:
-        """What is being made: on one file system with the outputs, emptied by every build."""
+        """Outputs on their way to their places: on one file system with these, emptied by every build."""
         return self.state / "staging"
 
     def output(self, exec_path: str) -> Path:

@@ -57,7 +57,11 @@ class ActionFailed(Exception):
 
 @dataclass(frozen=True)
 class Machine:
-    """What running needs besides the action."""
+    """What running needs besides the action.
+
+    `sandboxes` is the folder in which actions get theirs. It is outside of the workspace, so that an
+    action that looks for something in the folders above its own does not find the workspace.
+    """
 
     layout: Layout
     toolchains: Mapping[str, Toolchain]
@@ -65,6 +69,7 @@ class Machine:
     results: DiskActionCache
     digests: FileDigests
     processes: Processes
+    sandboxes: Path
 
     @property
     def identities(self) -> dict[str, str]:
@@ -173,8 +178,8 @@ def _run(
         )
     except BuildError as error:
         raise ActionFailed(action, str(error)) from error
-    machine.layout.staging.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{action.mnemonic}-", dir=machine.layout.staging))
+    machine.sandboxes.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{action.mnemonic}-", dir=machine.sandboxes))
     try:
         result = _run_in(machine, action, command, folder)
     except subprocess.TimeoutExpired as error:

@@ -11,7 +11,13 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-BUILD = (sys.executable, "-c", "import sys; from rules_executorch.builder.cli import main; sys.exit(main())")
+import rules_executorch.builder
+
+# The package that the test itself imports: among the inputs where the test is an action, else the installed one.
+_PACKAGE = Path(rules_executorch.builder.__file__).parents[1]
+_ROOTS = [str(_PACKAGE.parent)] if _PACKAGE.name == "rules_executorch" else []
+IMPORTS = f"import sys; sys.path[:0] = {_ROOTS!r}; from rules_executorch.builder.cli import main"
+BUILD = (sys.executable, "-c", f"{IMPORTS}; sys.exit(main())")
 
 
 def write_files(root: Path, files: Mapping[str, str]) -> Path:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.build_command import build, counts, environment, write_files
+from support.build_command import IMPORTS, build, counts, environment, write_files
 
 # b is made from a, and a says only how long its source is.
 CHAIN = {
@@ -55,8 +55,7 @@ def test_a_second_build_runs_nothing(ws: Path) -> None:
 
 
 _SPY = """
-import sys, json
-from rules_executorch.builder.cli import main
+import json
 code = main()
 json.dump(sorted(sys.modules), open(sys.argv[0], "w"))
 sys.exit(code)
@@ -65,7 +64,7 @@ sys.exit(code)
 
 def test_a_build_in_which_nothing_changed_loads_nothing_that_is_not_needed(ws: Path, tmp_path: Path) -> None:
     def loaded() -> set[str]:
-        program = f"import sys; sys.argv[0] = {str(tmp_path / 'modules')!r}\n{_SPY}"
+        program = f"{IMPORTS}; sys.argv[0] = {str(tmp_path / 'modules')!r}\n{_SPY}"
         env = environment(tmp_path / "cache")
         subprocess.run([sys.executable, "-c", program, "//..."], cwd=ws, env=env, check=True, capture_output=True)
         return set(json.loads((tmp_path / "modules").read_text()))
@@ -277,6 +276,13 @@ def test_the_cache_is_where_the_option_says(ws: Path, tmp_path: Path) -> None:
 def test_the_cache_is_by_default_in_the_users_cache_folder(ws: Path, tmp_path: Path) -> None:
     build(ws, "//p:b", RULES_EXECUTORCH_CACHE="", XDG_CACHE_HOME=str(tmp_path / "home-cache"), HOME=str(tmp_path))
     assert list(tmp_path.glob("**/rules_executorch/ac"))
+
+
+def test_an_action_that_looks_above_its_folder_does_not_find_the_workspace(tmp_path: Path) -> None:
+    look = "d=$$PWD; while [ $$d != / ]; do [ ! -e $$d/WORKSPACE ] || echo found $$d; d=$$(dirname $$d); done > $@"
+    ws = write_files(tmp_path / "ws", {"BUILD": f'genrule(name = "x", outs = ["x"], cmd = "{look}")'})
+    assert build(ws, "//:x").returncode == 0
+    assert (ws / "build-out/x").read_text() == ""
 
 
 def test_clean_removes_outputs_and_keeps_the_cache(ws: Path) -> None:

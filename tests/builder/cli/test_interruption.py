@@ -73,6 +73,7 @@ def test_a_killed_build_leaves_nothing_half_written(ws: Path) -> None:
     assert counts(build(ws, "//:after")) == (2, 0, 0)
     assert (ws / "build-out/after.txt").read_text() == "whole\n"
     assert list((ws / "build-out/.state/staging").iterdir()) == []
+    assert list((ws.parent / "ws-cache/sandboxes").glob("*/*")) == []
 
 
 def test_a_second_build_waits_for_the_first(ws: Path) -> None:

@@ -32,6 +32,7 @@ def machine(tmp_path: Path) -> Machine:
         DiskActionCache(tmp_path / "cache", store),
         FileDigests(tmp_path / "digests.sqlite"),
         Processes(),
+        tmp_path / "sandboxes",
     )
 
 
@@ -254,4 +255,4 @@ def test_outputs_of_other_repositories_are_apart(machine: Machine) -> None:
 
 def test_nothing_is_left_behind_by_a_success(machine: Machine) -> None:
     run_action(machine, _shell("echo 1 > w/p/out; echo 2 > $TMPDIR/x"))
-    assert list(machine.layout.staging.iterdir()) == []
+    assert list(machine.layout.staging.iterdir()) == list(machine.sandboxes.iterdir()) == []
