@@ -64,7 +64,8 @@ class Dependency:
 
 def target_error(target: Target, message: str, *, notes: Iterable[str] = (), remedy: str | None = None) -> BuildError:
     """A mistake in `target`'s definition, told at the place of that definition."""
-    return BuildError(Diagnostic(message, target.location, notes=tuple(notes), remedy=remedy))
+    excerpt = {"source_line": target.source_line, "span": len(target.schema.name)}
+    return BuildError(Diagnostic(message, target.location, **excerpt, notes=tuple(notes), remedy=remedy))
 
 
 class RuleContext:

@@ -19,7 +19,8 @@ class Target:
     `attributes` holds every attribute of the rule: select()s resolved, defaults filled in, labels
     as Label values (tuples for lists), plain data as tuples, dicts and scalars. `dependencies`
     are the labels in it, in order and once each. `visibility` is a tuple of the strings that
-    COMMON_ATTRIBUTES["visibility"] describes, package defaults applied.
+    COMMON_ATTRIBUTES["visibility"] describes, package defaults applied. `source_line` is the text of
+    the line at `location`, for messages.
     """
 
     label: Label
@@ -28,6 +29,7 @@ class Target:
     visibility: tuple[str, ...]
     location: Location
     dependencies: tuple[Label, ...] = ()
+    source_line: str | None = None
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class Conditions:
         except NoPackage as error:
             return mistake(error.message, error.notes, error.remedy)
         if setting is None:
-            if owner.failed:
+            if owner.may_define(label.name):
                 return False
             near = nearest(label.name, (n for n, c in owner.calls.items() if c.name == _CONFIG_SETTING))
             return mistake(

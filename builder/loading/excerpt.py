@@ -9,7 +9,16 @@ from ..core.diagnostics import Diagnostic, Location, nearest
 from .interpreter import Call, Frame, Problem
 from .source import Source, Token
 
-_UNDEFINED = re.compile(r"undefined: ([\w.]+)")
+_UNDEFINED = re.compile(r"undefined: ([\w.]+)(?: \(did you mean .*\))?")
+_UNEXPECTED = re.compile(r"got (.+), want (.+)")
+_OPERATOR = re.compile(r"unknown binary op: (\w+) (\S+) (\w+)")
+_SYNTAX_REMEDIES = {
+    "','": "put a comma before it, or close the bracket",
+    "')'": "close the parenthesis",
+    "']'": "close the bracket",
+    "'}'": "close the brace",
+    "newline": "end the statement before it, or put an operator between",
+}
 _PREDECLARED = (
     *("None", "True", "False", "abs", "all", "any", "bool", "bytes", "chr", "dict", "dir", "enumerate", "fail"),
     *("float", "getattr", "hasattr", "hash", "int", "len", "list", "max", "min", "ord", "print", "range", "repr"),
@@ -101,7 +110,8 @@ def evaluation_diagnostics(
         elif problem.kind == "eval":
             diagnostics.append(_failed(source, problem, find_source))
         else:
-            diagnostics.append(source.diagnostic_at(problem.message, frame.line, frame.column))
+            message, remedy = _explained(problem.message)
+            diagnostics.append(source.diagnostic_at(message, frame.line, frame.column, remedy=remedy))
     return diagnostics
 
 
@@ -130,19 +140,32 @@ def _failed(source: Source, problem: Problem, find_source: Callable[[str], Sourc
     others = frames[1:] if is_fail else frames[-2::-1]
     word = "raised" if is_fail else "called"
     notes = tuple(f"{word} at {f.file}:{f.line}:{f.column}, in {_function(f)}" for f in others)
-    message = problem.message[len("fail: ") :] if is_fail else _explained(problem.message)
+    message, remedy = (problem.message[len("fail: ") :], None) if is_fail else _explained(problem.message)
     place_source = source if place.file == source.name else find_source(place.file)
     if place_source is None:
-        return Diagnostic(message, Location(place.file, place.line, place.column), notes=notes)
-    return place_source.diagnostic_at(message, place.line, place.column, notes=notes)
+        return Diagnostic(message, Location(place.file, place.line, place.column), notes=notes, remedy=remedy)
+    return place_source.diagnostic_at(message, place.line, place.column, notes=notes, remedy=remedy)
 
 
 def _function(frame: Frame) -> str:
     return "the file itself" if frame.function == "<toplevel>" else f"{frame.function}()"
 
 
-def _explained(message: str) -> str:
-    """A message of the binding's in the user's words."""
+def _explained(message: str) -> tuple[str, str | None]:
+    """A message of the interpreter's in the user's words, and what to do."""
     if "Don't know how to convert Starlark *starlark.Function" in message:
-        return "a function cannot be given to a rule: only strings, numbers, booleans, None, lists, tuples and dicts"
-    return message
+        allowed = "strings, numbers, booleans, None, lists, tuples and dicts"
+        return "a function cannot be given to a rule", f"give only {allowed}"
+    unexpected = _UNEXPECTED.fullmatch(message)
+    if unexpected:
+        got, want = unexpected.groups()
+        return f"syntax error: {want} is expected here, not {got}", _SYNTAX_REMEDIES.get(want)
+    operator = _OPERATOR.fullmatch(message)
+    if operator:
+        left, symbol, right = operator.groups()
+        remedy = "make a list of it: […]" if {left, right} == {"list", "string"} else "give both sides the same type"
+        return f"'{symbol}' cannot join {left} and {right}", remedy
+    if message.startswith("glob: "):
+        text, _, remedy = message.partition("; ")
+        return text, remedy or "write paths and patterns below this package's folder, such as src/**/*.py"
+    return message, None

@@ -27,7 +27,7 @@ def glob(
 
     `*` stands for any characters of one name, `**` for any number of folders. Names that begin with
     a dot are matched only by patterns that do. Folders that are packages of their own are not
-    entered.
+    entered. A workspace inside this one is data, its BUILD files included.
 
     Raises:
         GlobError: a pattern is wrong, or one of `include` matches nothing and `allow_empty` is False.
@@ -76,9 +76,9 @@ def matches(pattern: Pattern, path: str) -> bool:
 
 def _walk(files: Files, package_folder: str, pattern: Pattern) -> Iterator[str]:
     """The files that match one pattern. Looks into folders only in which there can be any."""
-    stack = [("", package_folder, _closure(pattern, (0,)))]
+    stack = [("", package_folder, _closure(pattern, (0,)), False)]
     while stack:
-        prefix, folder, states = stack.pop()
+        prefix, folder, states, is_data = stack.pop()
         for name, is_folder in _candidates(files, folder, pattern, states):
             after = _step(pattern, states, name)
             if not is_folder:
@@ -86,8 +86,9 @@ def _walk(files: Files, package_folder: str, pattern: Pattern) -> Iterator[str]:
                     yield prefix + name
             elif after - {len(pattern)}:
                 inner = f"{folder}/{name}"
-                if not files.is_package(inner) and not files.is_workspace(inner):
-                    stack.append((f"{prefix}{name}/", inner, after))
+                inner_is_data = is_data or files.is_workspace(inner)
+                if inner_is_data or not files.is_package(inner):
+                    stack.append((f"{prefix}{name}/", inner, after, inner_is_data))
 
 
 def _candidates(files: Files, folder: str, pattern: Pattern, states: States) -> Iterator[tuple[str, bool]]:

@@ -139,7 +139,7 @@ class _Loader:
 
     def _single(self, pattern: Pattern, label: Label) -> list[Label]:
         raw, package = self._package(label.repo, label.package)
-        if self._find(label) is None and not raw.failed:
+        if self._find(label) is None and not raw.may_define(label.name):
             self.diagnostics.append(_no_such_target(label, raw, package, None))
         return [label] if self._find(label) is not None else []
 
@@ -178,12 +178,16 @@ class _Loader:
 
     def _inner_package(self, raw: RawPackage, name: str) -> str | None:
         """The package between this one and a file's path, to which the file belongs."""
+        found = None
         segments = name.split("/")[:-1]
-        for length in range(len(segments), 0, -1):
+        for length in range(1, len(segments) + 1):
             inner = "/".join(segments[:length])
+            if self._files.is_workspace(f"{raw.folder}/{inner}"):
+                # All below it is data.
+                return found
             if self._files.is_package(f"{raw.folder}/{inner}"):
-                return inner
-        return None
+                found = inner
+        return found
 
     def visit(self, roots: Sequence[Label]) -> None:
         """Load all that the roots depend on, each once; check every edge, and that there is no cycle."""
@@ -224,7 +228,7 @@ class _Loader:
             return False
         node = self._find(label)
         if node is None:
-            if not raw.failed:
+            if not raw.may_define(label.name):
                 self.diagnostics.append(self._missing(target, name, label, raw, package))
             return False
         if isinstance(node, Target):
@@ -244,7 +248,8 @@ class _Loader:
             self._report(target, name, label, f"{what} takes targets, and {label} is a file", (), remedy)
         elif attribute.extensions and not label.name.endswith(attribute.extensions):
             listed = ", ".join(attribute.extensions)
-            self._report(target, name, label, f"{what} takes {listed} files, not {label.name}", (attribute.doc,))
+            remedy = f"name a {' or '.join(attribute.extensions)} file"
+            self._report(target, name, label, f"{what} takes {listed} files, not {label.name}", (attribute.doc,), remedy)
 
     def _check_visible(
         self, target: Target, name: str, label: Label, node: Target | SourceFile | GeneratedFile
@@ -272,7 +277,7 @@ class _Loader:
                 f"{label} crosses into the package //{inner_package}", remedy=f'write "{right}", and export the file there'
             )
         else:
-            missing = _no_such_target(label, raw, package, self._files.entries(raw.folder))
+            missing = _no_such_target(label, raw, package, self._files.entries(raw.folder), user=target.label)
         return self._at(target, name, label, missing.message, missing.notes, missing.remedy)
 
     def _cycle(self, cycle: Sequence[Label]) -> Diagnostic:
@@ -334,11 +339,17 @@ def _spellings(label: Label, user: Label) -> Iterator[str]:
 
 
 def _no_such_target(
-    label: Label, raw: RawPackage, package: Package, entries: Mapping[str, bool] | None
+    label: Label,
+    raw: RawPackage,
+    package: Package,
+    entries: Mapping[str, bool] | None,
+    user: Label | None = None,
 ) -> Diagnostic:
     """There is no target of that name, nor a file."""
     names = {*package.targets, *package.outputs, *raw.calls}
-    near = nearest(label.name, names) or nearest(label.name, (n for n, folder in (entries or {}).items() if not folder))
+    if user is not None and label.sibling(user.name) == user:
+        names.discard(user.name)
+    near = nearest(label.name, {*names, *(name for name, is_folder in (entries or {}).items() if not is_folder)})
     looks_like_file = "." in label.name
     if (entries or {}).get(label.name):
         return Diagnostic(

@@ -40,9 +40,10 @@ class NoPackage(LookupError):
 
 @dataclass
 class RawPackage:
-    """What a BUILD file called. `failed` says that some of it could not be evaluated, which is reported.
+    """What a BUILD file called.
 
-    `calls` are the calls of rules by target name; `exported` maps file names to the visibility
+    `unevaluated` are the texts of statements that could not be evaluated, which is reported: empty
+    where such a statement may make more than the target that it spells out. `calls` are the calls of rules by target name; `exported` maps file names to the visibility
     that exports_files() gives them, None for the default.
     """
 
@@ -54,7 +55,11 @@ class RawPackage:
     exported: dict[str, tuple[object, Call]] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
     defaults_call: Call | None = None
-    failed: bool = False
+    unevaluated: list[str] = field(default_factory=list)
+
+    def may_define(self, name: str) -> bool:
+        """Whether `name` may be missing only because of a mistake that is reported already."""
+        return name in self.calls or any(not text or name in text for text in self.unevaluated)
 
     @property
     def title(self) -> str:
@@ -146,16 +151,15 @@ class Packages:
     def _evaluate(self, repo: str, name: str, folder: str) -> RawPackage:
         path = f"{folder}/{BUILD_FILE}"
         display = path if repo else f"{name}/{BUILD_FILE}".lstrip("/")
-        before = len(self._diagnostics)
         try:
             check_package_name(name, f"//{name}")
             source = read_source(display, self.files.read(path) or b"")
         except LabelSyntaxError as error:
             self._diagnostics.append(Diagnostic(str(error)))
-            return RawPackage(repo, name, folder, Source(display, ""), failed=True)
+            return RawPackage(repo, name, folder, Source(display, ""), unevaluated=[""])
         except BuildError as error:
             self._diagnostics.extend(error.diagnostics)
-            return RawPackage(repo, name, folder, Source(display, ""), failed=True)
+            return RawPackage(repo, name, folder, Source(display, ""), unevaluated=[""])
         package = RawPackage(repo, name, folder, source)
         for call in self._execute(package).calls:
             if call.name == "package":
@@ -164,7 +168,6 @@ class Packages:
                 self._export(package, call)
             else:
                 self._add_target(package, call)
-        package.failed = len(self._diagnostics) > before
         return package
 
     def _execute(self, package: RawPackage) -> Execution:
@@ -177,6 +180,7 @@ class Packages:
         for number, statement in enumerate(source.statements):
             if statement.keyword in _NOT_IN_BUILD_FILES:
                 self._diagnostics.append(_not_in_build_file(source, statement))
+                package.unevaluated.append("")
                 skip.add(number)
                 lost.update(statement.binds)
 
@@ -193,8 +197,13 @@ class Packages:
                 lost=lost,
                 find_source=self._modules.find_source,
             )
+            if any(p.kind == "syntax" for p in execution.problems):
+                package.unevaluated.append("")
             lines = {p.frames[0].line for p in execution.problems if p.kind != "syntax" and p.frames[0].file == source.name}
             failed = {_statement_at(source, line) for line in lines} - skip
+            for statement in (source.statements[number] for number in failed):
+                is_rule = statement.keyword in self._rules and statement.keyword not in loaded.names
+                package.unevaluated.append(source.text[statement.start : statement.end] if is_rule else "")
             if not failed or len(skip) > _MOST_FAILURES:
                 return execution
             skip |= failed

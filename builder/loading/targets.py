@@ -48,8 +48,6 @@ class TargetMaker:
             target = self._target(raw, name, call, parse, visibility, testonly)
             if target is not None:
                 targets[name] = target
-            else:
-                raw.failed = True
         outputs = self._outputs(raw, targets)
         files = self._exported_files(raw)
         return Package(raw.repo, raw.name, Path(raw.folder, "BUILD"), targets, files, outputs)
@@ -121,7 +119,9 @@ class TargetMaker:
             elif attribute.type is AttributeType.LABEL and values[key] is not None:
                 dependencies[values[key]] = None
         label = Label(raw.repo, raw.name, name)
-        return Target(label, schema, values, visibility, call_location(raw.source, call), tuple(dependencies))
+        location = call_location(raw.source, call)
+        line = raw.source.lines[location.line - 1]
+        return Target(label, schema, values, visibility, location, tuple(dependencies), line)
 
     def _resolved(self, raw: RawPackage, call: Call, key: str, attribute: Attribute, value: Any) -> Any:
         """A value without selects. Raises Unresolved, with the reason reported, or WrongValue."""

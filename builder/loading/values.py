@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..core.diagnostics import nearest
 from ..core.label import Label, LabelSyntaxError, check_target_name
 from ..core.rule import Attribute, AttributeType
 
@@ -23,6 +24,8 @@ _EMPTY: dict[AttributeType, Any] = {
     AttributeType.LABEL_LIST: (),
     AttributeType.OUTPUT_LIST: (),
 }
+
+_AS_LABEL = 'write "//package:name", or ":name" for one in this package'
 
 _TYPE_NAMES = {str: "string", bool: "bool", int: "int", float: "float", list: "list", tuple: "tuple", dict: "dict"}
 
@@ -120,7 +123,8 @@ def convert(attribute: Attribute, value: Any, parse_label: Callable[[str], Label
     if attribute.values:
         for text in (converted,) if isinstance(converted, str) else converted:
             if text not in attribute.values:
-                raise WrongValue(f"'{text}' is not one of {', '.join(attribute.values)}", text)
+                near = nearest(text, attribute.values) or attribute.values[0]
+                raise WrongValue(f"'{text}' is not one of {', '.join(attribute.values)}", text, f'write "{near}"')
     return converted
 
 
@@ -135,7 +139,7 @@ def describe(value: Any) -> str:
 
 def _to_string(value: Any, _: Callable[[str], Label]) -> str:
     if not isinstance(value, str):
-        raise WrongValue(f"expected a string, not {describe(value)}")
+        raise WrongValue(f"expected a string, not {describe(value)}", remedy="write a string in quotes")
     return value
 
 
@@ -173,11 +177,11 @@ def _to_string_dict(value: Any, _: Callable[[str], Label]) -> dict[str, str]:
 
 def _to_label(value: Any, parse_label: Callable[[str], Label]) -> Label:
     if not isinstance(value, str):
-        raise WrongValue(f"expected a label, not {describe(value)}")
+        raise WrongValue(f"expected a label, not {describe(value)}", remedy=_AS_LABEL)
     try:
         return parse_label(value)
     except LabelSyntaxError as error:
-        raise WrongValue(str(error), value, 'write "//package:name", or ":name" for one in this package') from None
+        raise WrongValue(str(error), value, _AS_LABEL) from None
 
 
 def _to_label_list(value: Any, parse_label: Callable[[str], Label], may_repeat: bool = False) -> tuple[Label, ...]:

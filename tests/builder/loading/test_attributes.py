@@ -117,7 +117,7 @@ def test_all_mistakes_of_all_packages_are_told_at_once(tmp_path: Path) -> None:
         "a/BUILD:1:19: thing has no attribute 'sourcs'",
         "a/BUILD:2:19: 'count' of thing 'y': expected an int, not the string '1'",
         "a/BUILD:2:32: 'flag' of thing 'y': expected True or False, not the int 7",
-        "a/BUILD:3:28: unknown binary op: int + string",
+        "a/BUILD:3:28: '+' cannot join int and string",
         "a/BUILD:4:14: 'nowhere' is not defined",
         "a/BUILD:5:1: strict 's' needs 'text'",
         "a/BUILD:6:1: thing() needs 'name'",
@@ -126,7 +126,7 @@ def test_all_mistakes_of_all_packages_are_told_at_once(tmp_path: Path) -> None:
         "a/BUILD:9:40: there is no package //nowhere",
         "a/BUILD:9:53: there is no target //b:gone",
         "b/BUILD:1:27: there is no file or target //b:lost.py",
-        "c/BUILD:2:1: got end of file, want ')'",
+        "c/BUILD:2:1: syntax error: ')' is expected here, not end of file",
     ]
 
 

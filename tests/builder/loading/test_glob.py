@@ -66,8 +66,16 @@ def make(root: Path, *paths: str) -> None:
         (root / path).touch()
 
 
-def test_other_packages_workspaces_and_outputs_are_not_entered(tmp_path: Path) -> None:
-    make(tmp_path, "a.py", "sub/b.py", "pkg/BUILD", "pkg/c.py", "pkg/deep/d.py", "ws/WORKSPACE", "ws/e.py")
+def test_a_workspace_inside_is_data(tmp_path: Path) -> None:
+    files = {"BUILD": 'thing(name = "x", srcs = glob(["cases/**"]))\n'}
+    make(tmp_path, "cases/1/WORKSPACE", "cases/1/a/BUILD", "cases/BUILD.txt")
+    graph = load_files(tmp_path, files)
+    found = [label.name for label in target_of(graph, "//:x").dependencies]
+    assert found == ["cases/1/WORKSPACE", "cases/1/a/BUILD", "cases/BUILD.txt"]
+
+
+def test_other_packages_and_outputs_are_not_entered(tmp_path: Path) -> None:
+    make(tmp_path, "a.py", "sub/b.py", "pkg/BUILD", "pkg/c.py", "pkg/deep/d.py")
     make(tmp_path, "build-out/f.py", "__pycache__/g.py", ".git/h.py", ".hidden.py")
     assert glob(Files(), str(tmp_path), ["**/*.py"], [], False) == ["a.py", "sub/b.py"]
     assert glob(Files(), str(tmp_path), ["**"], [], False) == ["a.py", "sub/b.py"]

@@ -152,7 +152,7 @@ def test_failures_in_a_macro_tell_who_called(tmp_path: Path) -> None:
         "BUILD": 'load(":m.bzl", "f")\nf(\n  name = "x",\n)\n',
         "m.bzl": 'def f(name):\n    g(name)\ndef g(name):\n    return name + 1\n',
     }
-    assert messages(tmp_path, files) == ["m.bzl:4:17: unknown binary op: string + int"]
+    assert messages(tmp_path, files) == ["m.bzl:4:17: '+' cannot join string and int"]
 
 
 def test_fail_is_told_where_the_build_file_calls(tmp_path: Path) -> None:

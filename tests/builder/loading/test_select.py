@@ -78,7 +78,7 @@ def test_labels_in_the_branch_that_is_not_taken_are_no_dependencies(tmp_path: Pa
             'words = ["a"] + select({"//conditions:default": ["d"], ":fast": "f"})',
             None,
         ),
-        ('words = "a" + select({"//conditions:default": ["d"]})', "unknown binary op: string + list"),
+        ('words = "a" + select({"//conditions:default": ["d"]})', "'+' cannot join string and list"),
         (
             'words = select({"//conditions:default": select({"//conditions:default": ["d"]})})',
             "'words' of thing 'x': a select() inside a select()",

@@ -61,7 +61,7 @@ def test_this_checkout_is_its_own_repository() -> None:
         ('http_archive(name = "a")', "1:1: error: 'http_archive' is not defined"),
         ('load("//a:b.bzl", "c")', "1:1: error: a WORKSPACE file loads nothing"),
         ('exports_files(["a"])', r"1:1: error: exports_files\(\) has no meaning in a WORKSPACE file"),
-        ("workspace(", "error: got end of file, want"),
+        ("workspace(", "error: syntax error: .* is expected here, not end of file"),
         ('glob(["*"])', "glob.. has no meaning in a WORKSPACE file"),
     ],
 )

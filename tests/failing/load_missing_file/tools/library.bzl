@@ -1,0 +1,2 @@
+def library(name):
+    py_library(name = name)

@@ -1,0 +1,2 @@
+def _library(name):
+    py_library(name = name)

@@ -1,0 +1,3 @@
+def library(name):
+    """A library."""
+    py_library(name = name + 1)
