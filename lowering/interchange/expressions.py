@@ -144,6 +144,8 @@ class ExpressionReader:
     def _decode(self, entry: Any, assumptions: dict[str, dict[str, bool]], sizes: list[int]) -> tuple[Any, int]:
         if type(entry) is int:
             return _bounded(sympy.Integer(entry)), 1
+        if not isinstance(entry, list):
+            raise InvalidFileError(f"edge program: {entry!r} is no expression")
         kind, *rest = entry
         if kind == "symbol":
             return sympy.Symbol(rest[0], **assumptions[rest[0]]), 1

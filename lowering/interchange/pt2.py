@@ -90,8 +90,9 @@ def _is_size(text: Any) -> bool:
         return False
     if not all(word in _WORDS or re.fullmatch(r"[a-z]{1,4}\d+", word) for word in words):
         return False
-    may_explode = "**" in text or any("Pow" in word or "Shift" in word for word in words)
-    return not (may_explode and re.search(r"\d{3}", text))
+    # torch writes a power as a function; one of small numbers is all that a size has.
+    powers = sum("Pow" in word or "Shift" in word for word in words)
+    return "**" not in text and (powers == 0 or (powers == 1 and not re.search(r"\d{3}", text)))
 
 
 def _pairs(data: Any) -> Iterator[tuple[str, Any]]:
