@@ -18,6 +18,7 @@ from .emitter import Emitter, Handler, body_outputs
 from .kernels import result_owners
 from .shapes import dim_order, nbytes
 from .values import TensorValue
+from .writeback import Mutation, write_in_place
 
 higher_order = torch.ops.higher_order
 
@@ -98,7 +99,7 @@ def emit_while_loop(emitter: Emitter, node: Node) -> tuple[int, ...]:
     start = emitter.code.position
     (go_on,) = emitter.body(condition, [*carried, *others])
     to_end = emitter.code.jump_false(go_on)
-    _carry(emitter, emitter.body(body, [*carried, *others]), carried)
+    _carry(emitter, _round(emitter, body, [*carried, *others], len(carried)), carried)
     _close_loop(emitter, start, to_end)
     return tuple(carried)
 
@@ -122,6 +123,16 @@ def _carried(emitter: Emitter, node: Node, initial: Sequence[Any]) -> list[int]:
         emitter.copy(source, place)
         places.append(place)
     return places
+
+
+def _round(emitter: Emitter, body: GraphModule, arguments: Sequence[int], carried: int) -> list[Any]:
+    """Emit a loop's body; of what it carries, new values are written straight over old ones where that is safe."""
+    placeholders = [node for node in body.graph.nodes if node.op == "placeholder"]
+    emitter.env.update(zip(placeholders, arguments))
+    results = body_outputs(body)[:carried]
+    changes = [Mutation(old, new) for old, new in zip(placeholders, results) if isinstance(new, Node) and new is not old]
+    write_in_place(emitter, body.graph, changes)
+    return emitter.body(body, arguments)
 
 
 def _carry(emitter: Emitter, results: Sequence[int], carried: Sequence[int]) -> None:
@@ -171,7 +182,7 @@ def emit_scan(emitter: Emitter, node: Node) -> tuple[int, ...]:
     carried = _carried(emitter, node, initial)
     stacked = loop.stacked(node.meta["val"][len(initial) :], len(initial))
     loop.begin()
-    results = emitter.body(body, [*carried, *loop.slices(body, len(initial)), *others])
+    results = _round(emitter, body, [*carried, *loop.slices(body, len(initial)), *others], len(initial))
     loop.stack(results[len(initial) :], stacked)
     _carry(emitter, results[: len(initial)], carried)
     loop.end()

@@ -48,6 +48,8 @@ class Emitter:
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
         self.env.update(zip(placeholders, arguments))
         self.nodes(module)
+        for node in module.graph.nodes:  # the same graph may be the body of another branch or loop
+            self.targets.pop(node, None)
         return [self.value(output) for output in body_outputs(module)]
 
     def nodes(self, module: GraphModule) -> None:

@@ -80,7 +80,7 @@ def _emit(emitter: Emitter, program: ExportedProgram) -> EmittedMethod:
     returned = _returned(program)
     if not emitter.config.memory_of(emitter.method).alloc_graph_output:
         emitter.caller_provided.update(n for n in returned if isinstance(n, Node) and n.op == "call_function")
-    remaining = write_in_place(emitter, program, mutations)
+    remaining = write_in_place(emitter, program.graph, mutations)
     emitter.nodes(program.graph_module)
     outputs = [_own_memory(emitter, emitter.value(output), set(inputs)) for output in returned]
     outputs = write_back(emitter, remaining, outputs)

@@ -1,4 +1,4 @@
-"""What a method changes: buffers that it keeps, and inputs that it was given.
+"""What a graph changes: buffers that a method keeps, inputs that it was given, what a loop carries.
 
 An edge program is functional: it returns the new value of what it mutates. Where the kernel that
 makes the new value can write straight to the old one's place it does; else the value is copied
@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.export import ExportedProgram
-from torch.fx import Node
+from torch.fx import Graph, Node
 from torch.utils._pytree import tree_leaves
 
 from .emitter import Emitter
@@ -24,13 +23,13 @@ from .views import is_view
 
 @dataclass(frozen=True)
 class Mutation:
-    """`placeholder` gets the value of `value` when the method ends."""
+    """`placeholder` gets the value of `value` when the graph has run: a method's, or a round of a loop's."""
 
     placeholder: Node
     value: Node
 
 
-def write_in_place(emitter: Emitter, program: ExportedProgram, mutations: Sequence[Mutation]) -> list[Mutation]:
+def write_in_place(emitter: Emitter, graph: Graph, mutations: Sequence[Mutation]) -> list[Mutation]:
     """Let kernels write new values straight to their place where that is safe; returns the other mutations.
 
     It is safe if nobody reads the old value, or a view of it, after the kernel, and the kernel itself
@@ -38,8 +37,8 @@ def write_in_place(emitter: Emitter, program: ExportedProgram, mutations: Sequen
     """
     if not mutations:
         return []
-    position = {node: index for index, node in enumerate(program.graph.nodes)}
-    last_read = _last_reads(program, position)
+    position = {node: index for index, node in enumerate(graph.nodes)}
+    last_read = _last_reads(graph, position)
     remaining = []
     for mutation in mutations:
         old, new = mutation.placeholder, mutation.value
@@ -68,10 +67,10 @@ def _may_overwrite(kernel: Node, operand: Node) -> bool:
     return operand in overwritable_operands(kernel)
 
 
-def _last_reads(program: ExportedProgram, position: dict[Node, int]) -> dict[Node, int]:
+def _last_reads(graph: Graph, position: dict[Node, int]) -> dict[Node, int]:
     """Where each node's value is read last, as it is or through views of it."""
     last: dict[Node, int] = {}
-    for node in reversed(list(program.graph.nodes)):
+    for node in reversed(graph.nodes):
         reads = [max(position[user], last[user]) if is_view(user) else position[user] for user in node.users]
         last[node] = max(reads, default=-1)
     return last

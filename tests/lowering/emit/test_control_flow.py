@@ -69,6 +69,20 @@ def test_while_loop_runs_as_often_as_it_should_none_included() -> None:
     check(Loop(), *[(torch.tensor(n), x) for n in (3, 0, 1, 5)])
 
 
+def test_a_cache_that_a_loop_fills_is_updated_in_place() -> None:
+    class Fill(torch.nn.Module):
+        def forward(self, n: torch.Tensor) -> Any:
+            def body(i: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+                return i + 1, rows.index_put((i,), rows.sum(0, keepdim=True) + 1)
+
+            start = torch.zeros(1, dtype=torch.int64)
+            return while_loop(lambda i, rows: (i < n).all(), body, (start, torch.zeros(5, 3)))
+
+    emitted = check(Fill(), *[(torch.tensor([n]),) for n in (4, 0, 5)])
+    operators = [str(operator) for operator in emitted.program_file.program.execution_plan[0].operators]
+    assert "aten::index_put_" in operators and "aten::index_put.out" not in operators
+
+
 def test_while_loop_with_a_number_carried() -> None:
     class Count(torch.nn.Module):
         def forward(self, a: torch.Tensor) -> Any:

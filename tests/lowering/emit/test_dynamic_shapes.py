@@ -38,6 +38,8 @@ CASES: dict[str, Callable[..., Any]] = {
     "zeros": lambda a: torch.cat([a, torch.zeros(a.shape[0], 2)], 1),
     "cat along the dynamic dimension": lambda a: torch.cat([a, a + 1], 0),
     "slice to the size": lambda a: a[:, : a.shape[1] // 2] + a[: a.shape[0], 3:],
+    "sizes returned": lambda a: (a.shape[0], a.shape[0] * 2 + 1, a + 1),
+    "nothing computed": lambda a: a,
     "mean": lambda a: a.mean(0),
     "softmax": lambda a: torch.softmax(a, 0),
     "expand": lambda a: a.unsqueeze(0).expand(3, a.shape[0], 6) * 2,
@@ -64,6 +66,14 @@ def test_sizes_that_depend_on_data() -> None:
         return where, torch.masked_select(a, a > 0.5) * 2
 
     check(Apply(forward), *rows(4, 10, 1), (-torch.ones(2, 6),), dynamic_shapes=((ROWS,),))
+
+
+def test_views_of_results_that_may_be_empty() -> None:
+    def forward(a: torch.Tensor) -> Any:
+        found = torch.masked_select(a, a > 0.5)
+        return found.unsqueeze(1).neg(), found.unsqueeze(0).exp(), torch.nonzero(a > 0.5).flatten() + 1
+
+    check(Apply(forward), *rows(4, 10), (-torch.ones(2, 6),), *rows(3), dynamic_shapes=((ROWS,),))
 
 
 def test_two_dynamic_inputs() -> None:
