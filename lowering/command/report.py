@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
+from ..delegation.delegation_info import get_delegation_info
 from ..recipe import ExportSession
 
 
@@ -12,9 +14,11 @@ def report(session: ExportSession) -> dict[str, Any]:
 
     `delegates` are the ids of the backends that the program calls, `operators` the kernels that it calls,
     as the runtime's registry spells them: both must be linked. `methods` says the same per method, with
-    the bytes of planned memory, by memory id.
+    the bytes of planned memory by memory id; `delegation` how many nodes of a method went to delegates,
+    and for each operator how often it did and how often it did not.
     """
     plans = session.get_executorch_program().program_file.program.execution_plan
+    manager = session.get_executorch_program_manager()
     return {
         "delegates": sorted({delegate.id for plan in plans for delegate in plan.delegates}),
         "operators": sorted({str(operator) for plan in plans for operator in plan.operators}),
@@ -26,5 +30,9 @@ def report(session: ExportSession) -> dict[str, Any]:
                 "planned_bytes": list(plan.non_const_buffer_sizes[1:]),
             }
             for plan in plans
+        },
+        "delegation": {
+            name: dataclasses.asdict(get_delegation_info(manager.exported_program(name)))
+            for name in sorted(manager.methods)
         },
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from ..delegation.delegation_info import get_delegation_info
 from ..errors import LoweringError, did_you_mean
 from ..interchange import load_pt2
 from ..model import Method, Model
@@ -151,9 +153,14 @@ class ExportSession:
 
     def run_method(self, method_name: str = "forward", inputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Run a method on the official runtime of this machine, by default on its example input."""
-        from executorch.runtime import Runtime  # only an installed runtime can run anything
-
-        program = Runtime.get().load_program(self.get_pte_buffer())
+        try:  # found at run time: the engine does not depend on the runtime
+            runtime = importlib.import_module("executorch.runtime").Runtime.get()
+        except ImportError as error:
+            raise LoweringError(
+                f"no runtime is installed on this machine: {error}",
+                remedies=['install it: pip install "rules_executorch[host]"'],
+            ) from error
+        program = runtime.load_program(self.get_pte_buffer())
         method = program.load_method(method_name)
         if method is None:
             raise LoweringError(f"the program has no method {method_name!r}")
@@ -163,7 +170,8 @@ class ExportSession:
         """Print what was delegated and what was not, per method."""
         manager = self.get_edge_program_manager()
         for name in sorted(manager.methods):
-            print(f"{name}:\n{delegation_summary(manager.exported_program(name))}")
+            info = get_delegation_info(manager.exported_program(name))
+            print(f"method {name}\n{info.get_summary()}\n{info.get_table()}\n")
 
     def _not_run(self, what: str, *stages: StageType) -> RuntimeError:
         names = " or ".join(stage.name for stage in stages)

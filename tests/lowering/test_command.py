@@ -191,6 +191,8 @@ def test_methods_go_to_their_backends(folder: Path, run: Callable[..., Done]):
     assert report["delegates"] == ["TestBackend"]
     assert report["methods"]["encode"]["delegates"] == ["TestBackend"]
     assert report["methods"]["decode"]["delegates"] == []
+    assert report["delegation"]["encode"]["num_delegated_nodes"] == 2
+    assert report["delegation"]["decode"]["by_operator"]["aten.linear.default"]["not_delegated"] == 1
     assert b"speed=fast" in (folder / "out.pte").read_bytes()
 
 

@@ -178,6 +178,12 @@ def test_a_method_runs_on_the_runtime_of_this_machine():
     torch.testing.assert_close(actual, net(X))
 
 
+def test_delegation_is_printed_per_method(capsys: pytest.CaptureFixture[str]):
+    export(Net(), [(X,)]).print_delegation_info()
+    text = capsys.readouterr().out
+    assert "method forward\ndelegated subgraphs: 0" in text and "linear" in text
+
+
 def test_quantized_modules_are_copies():
     torchao = pytest.importorskip("torchao.quantization")
     net = Net()
