@@ -89,6 +89,8 @@ def _calls(function: str, name: str, given: Sequence[Any]) -> list[Call]:
 
 
 def _load_model(factory: str, weights: Path | None) -> Model:
+    # As when it was exported: a factory that draws its initial weights draws the same ones.
+    torch.manual_seed(0)
     model = _find(factory)()
     if not isinstance(model, Model):
         raise EagerModelError(f"{factory} gave a {type(model).__name__}, not a rules_executorch.lowering.model.Model")
