@@ -156,11 +156,14 @@ def _explained(error: Exception, module: torch.nn.Module, name: str) -> Lowering
     return LoweringError("\n".join(lines), remedies=_remedies(kind, str(error)))
 
 
+_TORCH_ADVICE = ("The following call raised", "To debug", "For C++ stack trace", "Set TORCH", "from user code")
+
+
 def _gist(error: Exception) -> str:
     """What torch says, without its advice on debugging torch."""
     kept = []
     for line in str(error).strip().splitlines():
-        if line.startswith(("The following call raised", "To debug", "For C++ stack trace", "Set TORCH", "from user code")):
+        if line.startswith(_TORCH_ADVICE):
             break
         kept.append(line.rstrip())
     return "\n  ".join(line for line in kept if line.strip()) or type(error).__name__

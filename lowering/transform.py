@@ -25,7 +25,8 @@ def transform_all(
         return {name: transform(program, passes) for name, program in programs.items()}
     for name in passes:
         if name not in programs:
-            raise LoweringError(f"passes are given for method {name!r}, which does not exist{did_you_mean(name, programs)}")
+            near = did_you_mean(name, programs)
+            raise LoweringError(f"passes are given for method {name!r}, which does not exist{near}")
     return {name: transform(program, passes.get(name, ())) for name, program in programs.items()}
 
 

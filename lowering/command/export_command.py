@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint-names",
         type=Path,
-        help='JSON {name: {"dtype": …, "shape": …}} of the tensors that a checkpoint supplies when the model is lowered',
+        help='JSON {name: {"dtype": …, "shape": …}}: the tensors that a checkpoint supplies at lowering',
     )
 
 

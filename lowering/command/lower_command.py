@@ -65,7 +65,8 @@ class LowerConfig:
                 data.get("options") or {},
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise InvalidFileError(f"{where}: not a configuration of `lower`: {type(error).__name__}: {error}") from error
+            defect = f"{type(error).__name__}: {error}"
+            raise InvalidFileError(f"{where}: not a configuration of `lower`: {defect}") from error
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -116,10 +117,12 @@ def _delegation(config: LowerConfig, method: str, data: Mapping[str, Any]) -> Pa
         specs = [CompileSpec(key, value.encode()) for key, value in sorted((data.get("compile_specs") or {}).items())]
         return DelegationSpec(backend["id"], specs)
     if data.get("kind") != "partitioner":
-        raise LoweringError(f"method {method!r} is lowered by {data.get('kind')!r}, not a delegation_spec or a partitioner")
+        kind = data.get("kind")
+        raise LoweringError(f"method {method!r} is lowered by {kind!r}, not a delegation_spec or a partitioner")
     if not backend.get("partitioner"):
         raise LoweringError(
-            f"method {method!r}: backend {label} has no partitioner", remedies=["delegate the whole graph: delegation_spec"]
+            f"method {method!r}: backend {label} has no partitioner",
+            remedies=["delegate the whole graph: delegation_spec"],
         )
     what = f"the partitioner of {label}"
     kind = import_named(backend["partitioner"], what)
@@ -144,7 +147,8 @@ _PROGRAM_OPTIONS = (
 def _backend_config(options: Mapping[str, Any]) -> ExecutorchBackendConfig:
     for name in options:
         if name not in (*_MEMORY_OPTIONS, *_PROGRAM_OPTIONS):
-            raise LoweringError(f"there is no option {name!r}{did_you_mean(name, (*_MEMORY_OPTIONS, *_PROGRAM_OPTIONS))}")
+            near = did_you_mean(name, (*_MEMORY_OPTIONS, *_PROGRAM_OPTIONS))
+            raise LoweringError(f"there is no option {name!r}{near}")
     memory = MemoryPlanningPass(**{name: options[name] for name in _MEMORY_OPTIONS if name in options})
     return ExecutorchBackendConfig(
         memory_planning_pass=memory, **{name: options[name] for name in _PROGRAM_OPTIONS if name in options}

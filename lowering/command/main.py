@@ -22,7 +22,8 @@ _COMMANDS = {
 def main(argv: Sequence[str]) -> int:
     """Run one command; the exit status: 0, 1 for an error of the user's, 2 for a malformed command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m rules_executorch.lowering", description="The lowering engine: PyTorch models to ExecuTorch programs."
+        prog="python -m rules_executorch.lowering",
+        description="The lowering engine: PyTorch models to ExecuTorch programs.",
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     wanted = next((argument for argument in argv if argument in _COMMANDS), None)

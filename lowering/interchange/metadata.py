@@ -56,7 +56,7 @@ class MetadataWriter:
         return known
 
     def _module_stack(self, stack: dict[str, tuple[str, Any]]) -> int:
-        entry = [[key, path, kind if isinstance(kind, str) else _type_name(kind)] for key, (path, kind) in stack.items()]
+        entry = [[key, path, _type_name(kind)] for key, (path, kind) in stack.items()]
         return self.module_stacks.add(tuple(map(tuple, entry)), entry)
 
 
@@ -105,8 +105,8 @@ def relative_to_import_root(file: str, import_roots: tuple[str, ...]) -> str:
     return file[len(best) :].replace(os.sep, "/")
 
 
-def _type_name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
+def _type_name(kind: type | str) -> str:
+    return kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _is_plain(value: Any) -> bool:

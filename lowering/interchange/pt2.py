@@ -77,7 +77,7 @@ def _check_inputs(where: str, content: bytes) -> None:
         if content:
             torch.load(io.BytesIO(content), weights_only=True)
     except Exception as error:
-        raise InvalidFileError(f"{where}: example inputs are stored as objects other than tensors and numbers") from error
+        raise InvalidFileError(f"{where}: example inputs are stored as objects, which could run code") from error
 
 
 def _is_size(text: Any) -> bool:

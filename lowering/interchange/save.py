@@ -72,7 +72,8 @@ def _state(program: ExportedProgram) -> dict[str, torch.Tensor]:
             continue
         value = program.state_dict.get(spec.target, program.constants.get(spec.target))
         if not isinstance(value, torch.Tensor):
-            raise LoweringError(f"constant {spec.target!r} is a {type(value).__name__}: only tensors can be kept in a file")
+            kind = type(value).__name__
+            raise LoweringError(f"constant {spec.target!r} is a {kind}: only tensors can be kept in a file")
         state[spec.target] = value
     return state
 

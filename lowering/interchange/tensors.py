@@ -65,7 +65,8 @@ def write_tensors(tensors: Mapping[str, torch.Tensor], path: str | os.PathLike[s
             continue
         written.add(identity(tensor))
         if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
-            raise LoweringError(f"tensor {name!r} is {tensor.layout} on {tensor.device}: only dense CPU tensors can be kept")
+            what = f"tensor {name!r} is {tensor.layout} on {tensor.device}"
+            raise LoweringError(f"{what}: only dense CPU tensors can be kept in a file")
         dense[name] = tensor.detach().contiguous()
         storage = dense[name].untyped_storage().data_ptr()
         if storage in storages:  # safetensors takes no two parts of one memory

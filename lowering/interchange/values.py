@@ -20,7 +20,9 @@ DTYPES: Mapping[str, torch.dtype] = {
     str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)
 }
 DTYPE_NAMES = {value: name for name, value in sorted(DTYPES.items(), reverse=True)}
-LAYOUTS: Mapping[str, torch.layout] = {str(layout): layout for layout in (torch.strided, torch.sparse_coo, torch.jagged)}
+LAYOUTS: Mapping[str, torch.layout] = {
+    str(layout): layout for layout in (torch.strided, torch.sparse_coo, torch.jagged)
+}
 MEMORY_FORMATS: Mapping[str, torch.memory_format] = {
     str(value): value
     for value in (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)

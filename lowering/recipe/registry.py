@@ -53,7 +53,8 @@ class RecipeRegistry:
         """
         known = self._providers.setdefault(provider.backend_name, provider)
         if type(known) is not type(provider):
-            raise ValueError(f"recipes of backend {provider.backend_name!r} are already provided by {type(known).__name__}")
+            other = type(known).__name__
+            raise ValueError(f"recipes of backend {provider.backend_name!r} are already provided by {other}")
 
     def create_recipe(self, recipe_type: RecipeType, **options: Any) -> ExportRecipe:
         """The recipe of that type.

@@ -95,7 +95,9 @@ class ExportSession:
         data: Any = self._source
         for kind in self._pipeline:
             if kind not in self._stages:
-                raise LoweringError(f"stage {kind!r} of the pipeline is not registered", remedies=["register_stage(…)"])
+                raise LoweringError(
+                    f"stage {kind!r} of the pipeline is not registered", remedies=["register it: register_stage"]
+                )
             start = time.perf_counter()
             data = self._stages[kind].run(data)
             self._results[kind] = StageResult(data, time.perf_counter() - start)
@@ -175,7 +177,8 @@ class ExportSession:
 
     def _not_run(self, what: str, *stages: StageType) -> RuntimeError:
         names = " or ".join(stage.name for stage in stages)
-        return RuntimeError(f"there is no {what}: stage {names} has not run; call export() first, or add it to the pipeline")
+        remedy = "call export() first, or add it to the pipeline"
+        return RuntimeError(f"there is no {what}: stage {names} has not run; {remedy}")
 
 
 def default_pipeline(source: Mapping[str, Model | ExportedProgram]) -> tuple[StageType, ...]:

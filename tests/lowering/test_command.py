@@ -54,7 +54,7 @@ def module():
 """
 
 BACKEND = """
-from rules_executorch.lowering import BackendDetails, DelegationSpec, Partitioner, PartitionResult, PreprocessResult, register_backend
+from rules_executorch.lowering import BackendDetails, Partitioner, PartitionResult, PreprocessResult, register_backend
 
 
 class Nothing(Partitioner):
@@ -123,7 +123,8 @@ def export(method: str, *more: str, model: str = "model:net") -> tuple[str, ...]
 
 def config(**changes: object) -> str:
     methods = {
-        name: {"graph": f"{name}.edge", "constants": f"{name}.constants", "lowering": []} for name in ("encode", "decode")
+        name: {"graph": f"{name}.edge", "constants": f"{name}.constants", "lowering": []}
+        for name in ("encode", "decode")
     }
     return json.dumps({"methods": methods, "backends": {}, "weights": None, "constant_methods": {}, **changes})
 
@@ -230,7 +231,9 @@ def test_a_failing_factory_is_shown_at_its_line(folder: Path, run: Callable[...,
         ([], "not a JSON object"),
     ],
 )
-def test_a_checkpoint_that_does_not_fit_is_an_error_at_export(folder: Path, run: Callable[..., Done], entry: object, message: str):
+def test_a_checkpoint_that_does_not_fit_is_an_error_at_export(
+    folder: Path, run: Callable[..., Done], entry: object, message: str
+):
     (folder / "names.json").write_text(json.dumps(entry))
     assert message in fails(run(*export("decode", "--checkpoint-names", "names.json")))
 

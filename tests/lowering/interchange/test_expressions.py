@@ -48,7 +48,8 @@ def test_an_expression_comes_back_equal(expression: sympy.Expr):
 
 
 @pytest.mark.parametrize(
-    "expression", [int_oo, -int_oo, sympy.true, sympy.Eq(S0, 3), sympy.Float(1.5), sympy.Rational(1, 3), sympy.Integer(-2)]
+    "expression",
+    [int_oo, -int_oo, sympy.true, sympy.Eq(S0, 3), sympy.Float(1.5), sympy.Rational(1, 3), sympy.Integer(-2)],
 )
 def test_constants_and_relations_come_back(expression: sympy.Basic):
     writer = ExpressionWriter()
