@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch.fx import Node
+
 from ..errors import source_line
 from ..format import schema
 from ..format.schema import Dynamism, Location
@@ -34,7 +36,9 @@ class MemoryReport:
     state: int
 
 
-def assemble(method: EmittedMethod, containers: schema.ContainerMetadata | None) -> tuple[schema.ExecutionPlan, MemoryReport]:
+def assemble(
+    method: EmittedMethod, containers: schema.ContainerMetadata | None
+) -> tuple[schema.ExecutionPlan, MemoryReport]:
     """Plan a method's memory and make its ExecutionPlan."""
     emitter = method.emitter
     offsets, report = _plan_memory(method)
@@ -169,10 +173,11 @@ def _tensor(tensor: TensorValue, emitter: Emitter, offsets: dict[Storage, int]) 
 def _stacktrace(emitter: Emitter) -> tuple[schema.FrameList, ...] | None:
     if not emitter.config.emit_stacktrace:
         return None
-    return tuple(schema.FrameList(_frames(source_line(node) if node is not None else None)) for node in emitter.code.nodes)
+    return tuple(schema.FrameList(_frames(node)) for node in emitter.code.nodes)
 
 
-def _frames(source: str | None) -> tuple[schema.Frame, ...]:
+def _frames(node: Node | None) -> tuple[schema.Frame, ...]:
+    source = source_line(node) if node is not None else None
     if source is None:
         return ()
     filename, line, *code = source.split(":", 2)

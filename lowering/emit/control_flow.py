@@ -29,11 +29,16 @@ def _body(node: Node, argument: Any) -> GraphModule:
     return body
 
 
+def _fourth(emitter: Emitter, node: Node) -> list[int]:
+    """The values that a body is given beside those that its operator is about; torch may leave them out."""
+    return [emitter.value(argument) for argument in (node.args[3] if len(node.args) > 3 else ())]
+
+
 def emit_cond(emitter: Emitter, node: Node) -> tuple[int, ...]:
     """`cond(predicate, true_graph, false_graph, operands)`"""
     predicate, *graphs = node.args[:3]
     branches = [_body(node, graph) for graph in graphs]
-    operands = [emitter.value(operand) for operand in (node.args[3] if len(node.args) > 3 else ())]  # type: ignore[union-attr]
+    operands = _fourth(emitter, node)
     if isinstance(predicate, bool):  # known when the model was exported
         return tuple(emitter.body(branches[0 if predicate else 1], operands))
     results = _branch_results(emitter, node, branches)
@@ -93,8 +98,8 @@ def _can_write_to(emitter: Emitter, output: Any, result: int) -> bool:
 def emit_while_loop(emitter: Emitter, node: Node) -> tuple[int, ...]:
     """`while_loop(condition, body, carried, others)`: carried values live in places of their own."""
     condition, body = (_body(node, graph) for graph in node.args[:2])
-    initial: Sequence[Any] = node.args[2]  # type: ignore[assignment]
-    others = [emitter.value(other) for other in (node.args[3] if len(node.args) > 3 else ())]  # type: ignore[union-attr]
+    initial: Sequence[Any] = node.args[2]
+    others = _fourth(emitter, node)
     carried = _carried(emitter, node, initial)
     start = emitter.code.position
     (go_on,) = emitter.body(condition, [*carried, *others])
@@ -130,7 +135,8 @@ def _round(emitter: Emitter, body: GraphModule, arguments: Sequence[int], carrie
     placeholders = [node for node in body.graph.nodes if node.op == "placeholder"]
     emitter.env.update(zip(placeholders, arguments))
     results = body_outputs(body)[:carried]
-    changes = [Mutation(old, new) for old, new in zip(placeholders, results) if isinstance(new, Node) and new is not old]
+    pairs = zip(placeholders, results)
+    changes = [Mutation(old, new) for old, new in pairs if isinstance(new, Node) and new is not old]
     write_in_place(emitter, body.graph, changes)
     return emitter.body(body, arguments)
 
@@ -163,8 +169,8 @@ def _lies_in(emitter: Emitter, value: int, places: Sequence[int]) -> bool:
 def emit_map(emitter: Emitter, node: Node) -> tuple[int, ...]:
     """`map_impl(body, mapped, operands)`: the body for each index of the mapped tensors' first dimension."""
     body = _body(node, node.args[0])
-    operands = [emitter.value(operand) for operand in node.args[2]]  # type: ignore[union-attr]
-    loop = _IndexLoop(emitter, node, node.args[1])  # type: ignore[arg-type]
+    operands = [emitter.value(operand) for operand in node.args[2]]
+    loop = _IndexLoop(emitter, node, node.args[1])
     stacked = loop.stacked(node.meta["val"], 0)
     loop.begin()
     results = emitter.body(body, [*loop.slices(body, 0), *operands])
@@ -176,9 +182,9 @@ def emit_map(emitter: Emitter, node: Node) -> tuple[int, ...]:
 def emit_scan(emitter: Emitter, node: Node) -> tuple[int, ...]:
     """`scan(body, initial, scanned, others)`: map with values carried from index to index."""
     body = _body(node, node.args[0])
-    initial: Sequence[Any] = node.args[1]  # type: ignore[assignment]
-    others = [emitter.value(other) for other in (node.args[3] if len(node.args) > 3 else ())]  # type: ignore[union-attr]
-    loop = _IndexLoop(emitter, node, node.args[2])  # type: ignore[arg-type]
+    initial: Sequence[Any] = node.args[1]
+    others = _fourth(emitter, node)
+    loop = _IndexLoop(emitter, node, node.args[2])
     carried = _carried(emitter, node, initial)
     stacked = loop.stacked(node.meta["val"][len(initial) :], len(initial))
     loop.begin()

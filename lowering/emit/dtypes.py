@@ -36,5 +36,6 @@ _SCALAR_TYPES = {getattr(torch, name): scalar_type for name, scalar_type in _BY_
 def scalar_type(dtype: torch.dtype) -> ScalarType:
     """The file's number for `dtype`. Raises LoweringError for a type that the format lacks."""
     if dtype not in _SCALAR_TYPES:
-        raise LoweringError(f"the .pte format has no tensors of {dtype}", remedies=["convert the tensor to another dtype"])
+        remedy = "convert the tensor to another dtype"
+        raise LoweringError(f"the .pte format has no tensors of {dtype}", remedies=[remedy])
     return _SCALAR_TYPES[dtype]

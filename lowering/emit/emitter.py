@@ -132,8 +132,9 @@ class Emitter:
         value = self.values.values[index]
         if not isinstance(value, TensorValue):
             return self.values.add(value)
-        size = nbytes(value.sizes, ELEMENT_SIZE[value.scalar_type])
-        return self.values.add(TensorValue(value.scalar_type, value.sizes, value.dim_order, value.dynamic, Storage(size)))
+        storage = Storage(nbytes(value.sizes, ELEMENT_SIZE[value.scalar_type]))
+        alike = TensorValue(value.scalar_type, value.sizes, value.dim_order, value.dynamic, storage)
+        return self.values.add(alike)
 
     def copy(self, source: int, target: int) -> None:
         """Copy a tensor's elements, or a number, into another value of its kind."""

@@ -19,9 +19,9 @@ def external_data(pools: Pools) -> dict[str, TensorData]:
         entries = {}
 
         def intern(data: object, alignment: int) -> int:
-            position = index.setdefault(content_key(data), len(buffers))  # type: ignore[arg-type]
+            position = index.setdefault(content_key(data), len(buffers))
             if position == len(buffers):
-                buffers.append(tensor_bytes(data))  # type: ignore[arg-type]
+                buffers.append(tensor_bytes(data))
                 alignments.append(alignment)
             return position
 

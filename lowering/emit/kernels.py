@@ -46,7 +46,7 @@ def emit_operator(emitter: Emitter, node: Node) -> Any:
 
 def bound_arguments(node: Node) -> dict[str, Any]:
     """The node's arguments by the names in its operator's schema, defaults included."""
-    parameters = node.target._schema.arguments  # type: ignore[union-attr]
+    parameters = node.target._schema.arguments
     bound = {p.name: p.default_value for p in parameters if p.has_default_value()}
     bound.update((parameter.name, value) for parameter, value in zip(parameters, node.args))
     bound.update(node.kwargs)
@@ -91,7 +91,7 @@ def result_owners(node: Node) -> dict[int, Node]:
     owners: dict[int, Node] = {}
     for user in node.users:
         if user.target is operator.getitem:
-            owners.setdefault(user.args[1], user)  # type: ignore[arg-type]
+            owners.setdefault(user.args[1], user)
     return owners
 
 
@@ -177,7 +177,7 @@ def _optional_tensor(emitter: Emitter, value: Any) -> int:
 
 def emit_to_copy(emitter: Emitter, node: Node) -> int:
     """aten._to_copy and aten.clone: the result says dtype and dim order."""
-    name = {"aten::_to_copy": "_to_dim_order_copy", "aten::clone": "_clone_dim_order"}[node.target._schema.name]  # type: ignore[union-attr]
+    name = {"aten::_to_copy": "_to_dim_order_copy", "aten::clone": "_clone_dim_order"}[node.target._schema.name]
     source, result = emitter.value(node.args[0]), emitter.result(node.meta["val"], node)
     order = [emitter.values.constant(dim) for dim in emitter.values.tensor(result).dim_order]
     args = [source, emitter.values.constant(False), emitter.values.int_list(order), result, result]
@@ -222,9 +222,9 @@ def emit_selection(emitter: Emitter, node: Node) -> Any:
 def emit_update(emitter: Emitter, node: Node) -> int:
     """An operator that changes a part of its operand: in place, where the operand gets the new value."""
     result = emitter.targets.get(node)
-    if result is None or result != emitter.env.get(node.args[0]):  # type: ignore[arg-type]
+    if result is None or result != emitter.env.get(node.args[0]):
         return emit_operator(emitter, node)
-    call_kernel(emitter, node, UPDATES[node.target], bound_arguments(node), result)  # type: ignore[index]
+    call_kernel(emitter, node, UPDATES[node.target], bound_arguments(node), result)
     return result
 
 

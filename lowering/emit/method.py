@@ -97,19 +97,20 @@ def _mutations(program: ExportedProgram, placeholders: list[Node]) -> list[Mutat
         if spec.kind in (InputKind.BUFFER, InputKind.PARAMETER)
     }
     mutations = []
-    for spec, output in zip(signature.output_specs, program.graph.output_node().args[0]):  # type: ignore[arg-type]
+    for spec, output in zip(signature.output_specs, program.graph.output_node().args[0]):
         if spec.kind in _MUTATIONS:
             by = by_name if spec.kind == OutputKind.USER_INPUT_MUTATION else by_target
-            mutations.append(Mutation(by[spec.target], output))  # type: ignore[index,arg-type]
+            mutations.append(Mutation(by[spec.target], output))
         elif spec.kind != OutputKind.USER_OUTPUT:
             raise LoweringError(
-                f"outputs of kind {spec.kind.name} (training) cannot be emitted", remedies=["export the model for inference"]
+                f"outputs of kind {spec.kind.name} (training) cannot be emitted",
+                remedies=["export the model for inference"],
             )
     return [mutation for mutation in mutations if mutation.value is not mutation.placeholder]
 
 
 def _returned(program: ExportedProgram) -> list[Any]:
-    outputs = zip(program.graph_signature.output_specs, program.graph.output_node().args[0])  # type: ignore[arg-type]
+    outputs = zip(program.graph_signature.output_specs, program.graph.output_node().args[0])
     return [output for spec, output in outputs if spec.kind == OutputKind.USER_OUTPUT]
 
 

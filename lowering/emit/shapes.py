@@ -6,10 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import sympy
 import torch
 from torch.export import ExportedProgram
-from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from ..edge.layout import dense_strides
@@ -25,8 +23,8 @@ class Bounds:
     """
 
     def __init__(self, program: ExportedProgram) -> None:
-        self._ranges: dict[sympy.Symbol, ValueRanges[sympy.Expr]] = dict(program.range_constraints)
-        self._uppers: dict[sympy.Expr, int | None] = {}
+        self._ranges: dict[Any, ValueRanges[Any]] = dict(program.range_constraints)
+        self._uppers: dict[Any, int | None] = {}
 
     def upper(self, size: int | torch.SymInt) -> int | None:
         """The most that `size` can be; None where nothing bounds it."""
@@ -37,14 +35,14 @@ class Bounds:
             self._uppers[expression] = self._compute(expression, size.node.shape_env)
         return self._uppers[expression]
 
-    def _compute(self, expression: sympy.Expr, shape_env: Any) -> int | None:
+    def _compute(self, expression: Any, shape_env: Any) -> int | None:
         known = {
             symbol: self._ranges.get(symbol) or shape_env.var_to_range.get(symbol) or ValueRanges.unknown_int()
             for symbol in expression.free_symbols
         }
         upper = bound_sympy(expression, known).upper
         # torch's stand-ins for "no bound": infinity, and the largest 64-bit integers.
-        return None if upper in (int_oo, sympy.oo) or upper > 2**62 else int(upper)
+        return None if upper.is_infinite or upper > 2**62 else int(upper)
 
     def sizes(self, shape: Sequence[int | torch.SymInt], node: torch.fx.Node) -> tuple[int, ...]:
         """The upper bounds of all of a tensor's sizes.
@@ -68,7 +66,7 @@ class Bounds:
 
     def bound(self, size: int | torch.SymInt, upper: int) -> None:
         """Learn that `size`, one unknown symbol, is at most `upper`; a known bound that is smaller stays."""
-        if isinstance(size, int) or not isinstance(size.node.expr, sympy.Symbol):
+        if isinstance(size, int) or not size.node.expr.is_symbol:
             return
         known = self.upper(size)
         if known is None or known > upper:

@@ -59,8 +59,8 @@ def _not_equal(emitter: Emitter, node: Node) -> int:
 
 def _sum(emitter: Emitter, node: Node) -> int:
     terms = node.args[0] if len(node.args) == 1 and isinstance(node.args[0], (list, tuple)) else node.args
-    total = emitter.value(terms[0])  # type: ignore[index]
-    for term in terms[1:]:  # type: ignore[index]
+    total = emitter.value(terms[0])
+    for term in terms[1:]:
         total = _emit(emitter, "add", [total, emitter.value(term)], emitter.slot(node.meta["val"]))
     return total
 
@@ -68,7 +68,7 @@ def _sum(emitter: Emitter, node: Node) -> int:
 def _power(emitter: Emitter, node: Node) -> int:
     base, exponent = node.args
     if not isinstance(exponent, int) or exponent < 0:
-        raise LoweringError("the runtime can raise a size only to a power that is known when the model is built", node=node)
+        raise LoweringError("a size can be raised only to a power that is known when the model is built", node=node)
     value = emitter.value(1)
     for _ in range(exponent):
         value = _emit(emitter, "mul", [value, emitter.value(base)], emitter.slot(node.meta["val"]))
@@ -92,7 +92,7 @@ def _or(emitter: Emitter, node: Node) -> int:
 
 def _size(emitter: Emitter, node: Node) -> int:
     tensor, dim = node.args
-    size = tensor.meta["val"].shape[dim]  # type: ignore[union-attr,index]
+    size = tensor.meta["val"].shape[dim]
     if isinstance(size, int):
         return emitter.value(size)
     result = emitter.result(node.meta["val"], node)

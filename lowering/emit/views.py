@@ -45,7 +45,7 @@ def _whole_view(emitter: Emitter, node: Node) -> int | None:
 
 def _permute(emitter: Emitter, node: Node) -> Any:
     """Moving only dimensions of size one moves no element."""
-    sizes = node.args[0].meta["val"].shape  # type: ignore[union-attr]
+    sizes = node.args[0].meta["val"].shape
     moved = [dim for dim in _permutation(node, len(sizes)) if not (isinstance(sizes[dim], int) and sizes[dim] == 1)]
     if moved == sorted(moved):
         return _reshape(emitter, node)
@@ -55,17 +55,17 @@ def _permute(emitter: Emitter, node: Node) -> Any:
 def _permutation(node: Node, rank: int) -> list[int]:
     dims = list(range(rank))
     if node.target is aten.permute_copy.default:
-        return [dim % rank for dim in node.args[1]]  # type: ignore[operator,union-attr]
+        return [dim % rank for dim in node.args[1]]
     if node.target is aten.t_copy.default:
         return dims[::-1]
-    a, b = node.args[1] % rank, node.args[2] % rank  # type: ignore[operator]
+    a, b = node.args[1] % rank, node.args[2] % rank
     dims[a], dims[b] = b, a
     return dims
 
 
 def _part(emitter: Emitter, node: Node) -> Any:
     """One index or a range of the outermost dimension is one piece of memory."""
-    shape = node.args[0].meta["val"].shape  # type: ignore[union-attr]
+    shape = node.args[0].meta["val"].shape
     arguments = bound_arguments(node)
     start = arguments["index"] if node.target is aten.select_copy.int else arguments["start"] or 0
     if is_static(shape) and isinstance(start, int) and arguments.get("step", 1) == 1:
@@ -80,7 +80,7 @@ def _part(emitter: Emitter, node: Node) -> Any:
 
 def _split(emitter: Emitter, node: Node) -> Any:
     """The pieces of the outermost dimension follow each other in memory."""
-    source, shape = node.args[0], node.args[0].meta["val"].shape  # type: ignore[union-attr]
+    source, shape = node.args[0], node.args[0].meta["val"].shape
     dim = bound_arguments(node)["dim"] % max(len(shape), 1)
     owners = result_owners(node)
     free = is_static(shape) and math.prod(shape[:dim]) == 1
@@ -99,7 +99,7 @@ def _split(emitter: Emitter, node: Node) -> Any:
 
 def _clone(emitter: Emitter, node: Node) -> Any:
     """A copy that changes neither dtype nor layout is a view in a program that mutates nothing."""
-    source, value = node.args[0].meta["val"], node.meta["val"]  # type: ignore[union-attr]
+    source, value = node.args[0].meta["val"], node.meta["val"]
     if source.dtype == value.dtype and not _returns_input(emitter, node):
         view = _whole_view(emitter, node)
         if view is not None:
@@ -109,7 +109,7 @@ def _clone(emitter: Emitter, node: Node) -> Any:
 
 def _returns_input(emitter: Emitter, node: Node) -> bool:
     """A copy that the method returns and that is all there is to it: the caller asked for its own."""
-    return any(user.op == "output" for user in node.users) and node.args[0].op == "placeholder"  # type: ignore[union-attr]
+    return any(user.op == "output" for user in node.users) and node.args[0].op == "placeholder"
 
 
 def _pinned(emitter: Emitter, node: Node) -> bool:
@@ -157,7 +157,7 @@ def _rewired_view(emitter: Emitter, node: Node) -> int | None:
 
 def _sizes(emitter: Emitter, node: Node) -> int | None:
     if node.target in (aten.view_copy.default, aten.view.default, aten._unsafe_view.default):
-        return emitter.values.int_list([emitter.value(size) for size in node.args[1]])  # type: ignore[union-attr]
+        return emitter.values.int_list([emitter.value(size) for size in node.args[1]])
     shape = node.meta["val"].shape
     if sum(not isinstance(size, int) for size in shape) > 1 or 0 in [s for s in shape if isinstance(s, int)]:
         return None

@@ -89,10 +89,8 @@ def _check_value(
         _require(all(isinstance(plan.values[item], numbers) for item in value.items), where + "items must be integers")
     elif isinstance(value, (schema.TensorList, schema.OptionalTensorList)):
         _in_range(value.items, index, where + "items", least=-1 if isinstance(value, schema.OptionalTensorList) else 0)
-        tensors = (schema.Tensor, schema.Null)
-        _require(
-            all(item < 0 or isinstance(plan.values[item], tensors) for item in value.items), where + "items must be tensors"
-        )
+        items = [plan.values[item] for item in value.items if item >= 0]
+        _require(all(isinstance(item, (schema.Tensor, schema.Null)) for item in items), where + "items must be tensors")
 
 
 def _check_tensor(tensor: schema.Tensor, plan: schema.ExecutionPlan, program_file: ProgramFile, where: str) -> None:

@@ -269,12 +269,13 @@ class _Decoder:
         slots = self._slots(place)
         values = {}
         for field in _fields(table):
+            name = f"{table.__name__}.{field.name}"
             if isinstance(field.kind, Union):
-                values[field.name] = self._union(slots, field.slot, field.kind.members, f"{table.__name__}.{field.name}")
+                values[field.name] = self._union(slots, field.slot, field.kind.members, name)
             elif field.slot in slots:
                 values[field.name] = self.part(slots[field.slot], field.kind)
             elif field.required:
-                raise self.fail(f"{table.__name__}.{field.name} is missing")
+                raise self.fail(f"{name} is missing")
         return table(**values)
 
     def _slots(self, place: int) -> dict[int, int]:

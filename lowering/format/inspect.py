@@ -14,6 +14,9 @@ from .program import ProgramFile
 from .schema import BlobLocation, Dynamism, Location, ScalarType
 
 
+_CONTROL_FLOW = (schema.MoveCall, schema.JumpFalseCall, schema.FreeCall)
+
+
 def describe(program_file: ProgramFile, *, as_json: bool = False) -> str:
     """A readable account of a program: methods, operators, delegates, memory, constants, sizes."""
     summary = summarize(program_file)
@@ -33,9 +36,8 @@ def describe(program_file: ProgramFile, *, as_json: bool = False) -> str:
 def summarize(program_file: ProgramFile) -> dict[str, Any]:
     """The same account as plain data, ready for JSON."""
     program = program_file.program
-    named = [
-        {"key": entry.key, "bytes": program_file.segments[entry.segment_index].size} for entry in program.named_data or ()
-    ]
+    sizes = [segment.size for segment in program_file.segments]
+    named = [{"key": entry.key, "bytes": sizes[entry.segment_index]} for entry in program.named_data or ()]
     segments = [
         {"index": index, "content": content, "offset": segment.offset, "bytes": segment.size}
         for index, (segment, content) in enumerate(zip(program_file.segments, _segment_contents(program_file)))
@@ -47,7 +49,7 @@ def summarize(program_file: ProgramFile) -> dict[str, Any]:
         "initial_state": sum(_entries(table) for table in program.mutable_data_segments or ()),
         "named_data": named,
         "segments": segments,
-        "segment_bytes": sum(segment.size for segment in program_file.segments),
+        "segment_bytes": sum(sizes),
     }
 
 
@@ -81,7 +83,7 @@ def _method_summary(plan: schema.ExecutionPlan, program_file: ProgramFile) -> di
     instructions = [instruction for chain in plan.chains for instruction in chain.instructions]
     calls = Counter(i.op_index for i in instructions if isinstance(i, schema.KernelCall))
     delegate_calls = Counter(i.delegate_index for i in instructions if isinstance(i, schema.DelegateCall))
-    others = Counter(type(i).__name__ for i in instructions if not isinstance(i, (schema.KernelCall, schema.DelegateCall)))
+    others = Counter(type(i).__name__ for i in instructions if isinstance(i, _CONTROL_FLOW))
     operators = {str(plan.operators[index]): count for index, count in calls.items()}
     return {
         "name": plan.name,

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 
 from .container import Data, Segment
-from .schema import BackendDelegate, BlobLocation, Program
+from .schema import BackendDelegate, BlobLocation, Program, SubsegmentOffsets
 
 FILE_IDENTIFIER = b"ET12"
 HEADER_MAGIC = b"eh00"
@@ -31,10 +31,10 @@ class ProgramFile:
         assert self.program.mutable_data_segments is not None
         return self._entry(self.program.mutable_data_segments[0], index)
 
-    def _entry(self, table: object, index: int) -> Data:
-        start = table.offsets[index]  # type: ignore[attr-defined]
-        segment = self.segments[table.segment_index]  # type: ignore[attr-defined]
-        end = min((o for o in table.offsets if o > start), default=segment.size)  # type: ignore[attr-defined]
+    def _entry(self, table: SubsegmentOffsets, index: int) -> Data:
+        start = table.offsets[index]
+        segment = self.segments[table.segment_index]
+        end = min((o for o in table.offsets if o > start), default=segment.size)
         return segment_bytes(segment)[start:end]
 
     def delegate_blob(self, delegate: BackendDelegate) -> Data:

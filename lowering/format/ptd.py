@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import struct
 from collections.abc import Mapping
@@ -10,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from ..errors import InvalidFileError
+from .check import MAX_RANK
 from .container import SEGMENT_ALIGNMENT, Data, Segment, align, destination, insert_header, stream
 from .flatbuffer import I8, I32, U8, U32, String, Vector, decode, encode, slot
 from .read import source_view
 from .schema import ELEMENT_SIZE, DataSegment, ScalarType
-from .check import MAX_RANK
 
 FILE_IDENTIFIER = b"FT01"
 _MAGIC = b"FH01"
@@ -68,7 +69,7 @@ def write_ptd(data: TensorData, file: BinaryIO | os.PathLike[str] | str) -> None
     end = 0
     for index, buffer in enumerate(data.buffers):
         alignment = data.alignments[index] if data.alignments else 1
-        start = align(align(end, SEGMENT_ALIGNMENT), alignment) if SEGMENT_ALIGNMENT % alignment else align(end, SEGMENT_ALIGNMENT)
+        start = align(end, math.lcm(SEGMENT_ALIGNMENT, alignment))
         segments.append(Segment(start, len(buffer), ((0, buffer),)))
         end = start + len(buffer)
     tables = _FlatTensor(
@@ -121,9 +122,7 @@ def read_ptd(source: bytes | memoryview | os.PathLike[str] | str) -> TensorData:
 def _check_layout(key: str, layout: TensorLayout | None, size: int) -> None:
     if layout is None:
         return
-    nbytes = ELEMENT_SIZE.get(layout.scalar_type, 0)  # type: ignore[call-overload]
-    for dim in layout.sizes:
-        nbytes *= dim
+    nbytes = math.prod(layout.sizes) * ELEMENT_SIZE.get(layout.scalar_type, 0)
     rank = len(layout.sizes)
     sound = (
         layout.scalar_type in set(ScalarType)

@@ -96,7 +96,8 @@ def _into_gaps(blocks: Sequence[Block], neighbours: Sequence[Sequence[int]], ord
     offsets = [-1] * len(blocks)
     for index in order:
         size, top, best, best_gap = blocks[index].size, 0, -1, -1
-        for start, end in sorted((offsets[n], offsets[n] + blocks[n].size) for n in neighbours[index] if offsets[n] >= 0):
+        placed = [n for n in neighbours[index] if offsets[n] >= 0]
+        for start, end in sorted((offsets[n], offsets[n] + blocks[n].size) for n in placed):
             gap = start - top
             if gap >= size and (best < 0 or gap < best_gap):
                 best, best_gap = top, gap

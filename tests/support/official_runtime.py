@@ -90,7 +90,7 @@ def operator_names(modules: Sequence[str] = ()) -> frozenset[str]:
     return frozenset(_portable_lib()._get_operator_names())
 
 
-def _request(pte, calls, backends, modules, ptd, separate_arenas, timeout) -> _Request:  # type: ignore[no-untyped-def]
+def _request(pte, calls, backends, modules, ptd, separate_arenas, timeout) -> _Request:
     return _Request(
         _plain(pte), [(name, list(inputs)) for name, inputs in calls], [os.fspath(path) for path in backends],
         list(modules), None if ptd is None else _plain(ptd), separate_arenas, timeout,
@@ -162,7 +162,7 @@ def _server() -> Connection:
     os.close(reply_out)
     connection = _Duplex(Connection(reply_in, writable=False), Connection(request_out, readable=False))
     atexit.register(_stop, process, connection)
-    return connection  # type: ignore[return-value]
+    return connection
 
 
 @dataclass(frozen=True)

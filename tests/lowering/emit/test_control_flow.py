@@ -24,7 +24,8 @@ def test_two_conds_in_a_row_with_operators_around() -> None:
     def forward(a: torch.Tensor) -> torch.Tensor:
         first = torch.cond(a.sum() > 0, lambda a: (a + 1).relu() * 3, lambda a: (a * 2).neg() - 1, (a,))
         middle = first.sigmoid() + a
-        second = torch.cond(middle.sum() > 4, lambda b, c: (b * c).neg() - 1, lambda b, c: b.neg() + c.exp(), (middle, first))
+        left, right = (lambda b, c: (b * c).neg() - 1), (lambda b, c: b.neg() + c.exp())
+        second = torch.cond(middle.sum() > 4, left, right, (middle, first))
         return second * 2 + first - middle
 
     check(Apply(forward), *RUNS)

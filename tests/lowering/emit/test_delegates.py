@@ -135,9 +135,9 @@ def test_an_empty_blob_is_stored_too() -> None:
 
 
 def test_named_data_of_all_delegates_are_merged() -> None:
-    emitted = emit_program(
-        {"a": recorded(**{"data:k": b"shared", "data:l": b"x"}), "b": recorded(**{"data:k": b"shared", "data:m": b"shared"})}
-    )
+    a = recorded(**{"data:k": b"shared", "data:l": b"x"})
+    b = recorded(**{"data:k": b"shared", "data:m": b"shared"})
+    emitted = emit_program({"a": a, "b": b})
     program = read_pte(pte_bytes(emitted))
     assert {entry.key: bytes(program.named_data(entry.key)) for entry in program.program.named_data or ()} == {
         "k": b"shared",

@@ -13,7 +13,6 @@ import torch
 from rules_executorch.lowering.emit.config import EmitConfig, MemoryConfig
 from rules_executorch.lowering.emit.emit import emit_program
 from rules_executorch.lowering.errors import LoweringError
-from rules_executorch.lowering.format import schema
 from rules_executorch.lowering.format.read import read_pte
 from rules_executorch.lowering.format.write import pte_bytes
 from support.emission import assert_same, check, edge, emit
@@ -130,7 +129,7 @@ def test_inputs_and_outputs_are_planned_as_asked(inputs: bool, outputs: bool) ->
     run = (torch.randn(1, 3), torch.randn(1, 3))
     emitted = emit(Odd(), run, config=config)
     plan = emitted.program_file.program.execution_plan[0]
-    places = [plan.values[index].allocation_info is not None for index in plan.inputs]  # type: ignore[union-attr]
+    places = [plan.values[index].allocation_info is not None for index in plan.inputs]
     assert places == [inputs, inputs]
     module = Odd()
     module.table = torch.zeros(3)
@@ -155,7 +154,7 @@ def test_instructions_lead_back_to_nodes() -> None:
 
 def test_source_lines_are_stored_on_request() -> None:
     emitted = emit(Apply(lambda a: a.relu()), (x,), config=EmitConfig(emit_stacktrace=True))
-    (frames,) = emitted.program_file.program.execution_plan[0].chains[0].stacktrace  # type: ignore[misc]
+    (frames,) = emitted.program_file.program.execution_plan[0].chains[0].stacktrace
     assert frames.items[-1].context == "return self.function(*inputs)" and frames.items[-1].lineno > 0
     assert read_pte(pte_bytes(emitted)) == read_pte(pte_bytes(emitted))
     run_methods(pte_bytes(emitted), [("forward", [x])])
@@ -180,8 +179,8 @@ def test_the_same_program_gives_the_same_bytes_in_processes_with_other_hash_seed
     digests = set()
     for seed in ("1", "2"):
         environment = {"PYTHONHASHSEED": seed, "PATH": "", "PYTHONPATH": str(Path(__file__).parents[2])}
-        result = subprocess.run([sys.executable, "-c", _PROGRAM], env=environment, capture_output=True, text=True, check=True)
-        digests.add(result.stdout)
+        command = [sys.executable, "-c", _PROGRAM]
+        digests.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     assert len(digests) == 1
 
 

@@ -66,7 +66,7 @@ class ReadAfter(torch.nn.Module):
 
 
 def memory_sizes(emitted: object) -> list[tuple[int, ...]]:
-    return [plan.non_const_buffer_sizes for plan in emitted.program_file.program.execution_plan]  # type: ignore[attr-defined]
+    return [plan.non_const_buffer_sizes for plan in emitted.program_file.program.execution_plan]
 
 
 def test_state_starts_with_its_initial_value_and_is_kept() -> None:
@@ -155,7 +155,7 @@ def _methods(module: torch.nn.Module, names: list[str]) -> dict[str, torch.expor
     programs = {}
     for name in names:
         one = copy.deepcopy(module)
-        one.forward = getattr(one, name)  # type: ignore[method-assign]
+        one.forward = getattr(one, name)
         programs[name] = edge(one, (x,))
     return programs
 

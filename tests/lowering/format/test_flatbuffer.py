@@ -9,7 +9,19 @@ from dataclasses import dataclass
 import pytest
 
 from rules_executorch.lowering.errors import InvalidFileError
-from rules_executorch.lowering.format.flatbuffer import F64, I32, I64, U8, Bytes, OneOf, String, Union, Vector, decode, encode, slot
+from rules_executorch.lowering.format.flatbuffer import (
+    F64,
+    I64,
+    U8,
+    Bytes,
+    OneOf,
+    String,
+    Union,
+    Vector,
+    decode,
+    encode,
+    slot,
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +66,7 @@ def test_equal_parts_are_written_once() -> None:
 
 def test_zero_and_negative_zero_are_different_parts() -> None:
     tree = Tree((Node(mixed=(Other(0.0), Other(-0.0))),))
-    signs = [struct.pack("d", other.real) for other in round_trip(tree).nodes[0].mixed]  # type: ignore[union-attr]
+    signs = [struct.pack("d", other.real) for other in round_trip(tree).nodes[0].mixed]
     assert signs == [struct.pack("d", 0.0), struct.pack("d", -0.0)]
 
 

@@ -141,7 +141,9 @@ def _sample() -> ProgramFile:
     data = Segment(0, 5, ((0, b"ab"), (3, b"cd")))
     return ProgramFile(
         schema.Program(
-            execution_plan=(plan,), segments=(schema.DataSegment(0, 5),), constant_segment=schema.SubsegmentOffsets(0, (0, 3))
+            execution_plan=(plan,),
+            segments=(schema.DataSegment(0, 5),),
+            constant_segment=schema.SubsegmentOffsets(0, (0, 3)),
         ),
         (data,),
     )
