@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
+import os
 import platform
 import shutil
 import subprocess
@@ -68,14 +70,13 @@ def require(toolchain: Toolchain, owner: str) -> None:
 
 
 def _python() -> Toolchain:
-    site_packages = tuple(dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib")))
     versions = [f"{name} {_version(name) or 'absent'}" for name in _PYTHON_DISTRIBUTIONS]
     interpreter = f"{platform.python_implementation()} {platform.python_version()} {sysconfig.get_platform()}"
     # Not -I: it would ignore PYTHONHASHSEED. The environment holds only what the sandbox puts there.
     launcher = str(Path(__file__).with_name("python_launcher.py"))
     return Toolchain(
         "python",
-        (sys.executable, "-S", "-s", launcher, *site_packages, "--"),
+        (sys.executable, "-S", "-s", launcher, *_site_packages(), "--"),
         "\n".join([interpreter, *versions, f"launcher {_launcher_hash()}"]),
     )
 
@@ -118,10 +119,20 @@ def _version(distribution: str) -> str | None:
 
 def _package_folder(name: str) -> Path | None:
     """The folder of an installed package, found without importing it."""
-    for place in dict.fromkeys(sysconfig.get_path(p) for p in ("purelib", "platlib")):
+    for place in _site_packages():
         if (folder := Path(place, name)).is_dir():
             return folder
     return None
+
+
+@functools.cache
+def _site_packages() -> tuple[str, ...]:
+    """The folders that the distributions are in: of a virtual environment, of a user, or of the system."""
+    places = []
+    for name in _PYTHON_DISTRIBUTIONS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            places.append(os.fspath(importlib.metadata.distribution(name).locate_file("")))
+    return tuple(dict.fromkeys(os.path.abspath(place) for place in places))
 
 
 @functools.cache

@@ -95,7 +95,7 @@ def test_a_store_on_another_file_system_copies(store: DiskStore, tmp_path: Path,
 _digests = st.binary(max_size=4).map(digest_bytes)
 _results = st.builds(
     ActionResult,
-    st.dictionaries(st.text(max_size=5), st.builds(OutputFile, _digests, st.booleans()), max_size=3),
+    st.dictionaries(st.text("ab/é\n", max_size=5), st.builds(OutputFile, _digests, st.booleans()), max_size=3),
     st.none() | _digests,
     st.none() | _digests,
 )

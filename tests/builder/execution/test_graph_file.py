@@ -24,7 +24,7 @@ from rules_executorch.builder.execution.ninja_file import ninja_file
 from rules_executorch.builder.execution.toolchains import host_toolchains
 
 TOOLCHAINS = host_toolchains()
-_text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
+_text = st.text("ab\n '$é\U0001f600", max_size=6)
 _paths = st.text("ab $:.-é", min_size=1, max_size=5).map(lambda s: f"w/p/x{s}x")
 _sources = _paths.map(lambda p: Artifact(p, Path("/src", p)))
 
