@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .delegation.named_data import NamedDataStore, NamedDataStoreOutput
     from .delegation.to_backend import MethodProgramsPartitionerSpec, to_backend
     from .errors import InvalidFileError, LoweringError
-    from .export import export_method
     from .interchange import load_program, load_pt2, save_program
     from .model import Method, Model
+    from .program import EdgeProgramManager, ExecutorchProgramManager, to_edge, to_edge_transform_and_lower
     from .recipe import (
         AOQuantizationConfig,
         ExportRecipe,
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
         LoweringRecipe,
         QuantizationRecipe,
         StageType,
+        export,
     )
-    from .program import EdgeProgramManager, ExecutorchProgramManager, to_edge, to_edge_transform_and_lower
+    from .tracing import export_method
 
 _HOME = {
     "AOQuantizationConfig": "recipe",
@@ -63,7 +64,8 @@ _HOME = {
     "PreprocessResult": "delegation.backend",
     "QuantizationRecipe": "recipe",
     "StageType": "recipe",
-    "export_method": "export",
+    "export": "recipe",
+    "export_method": "tracing",
     "load_program": "interchange",
     "load_pt2": "interchange",
     "register_backend": "delegation.backend",

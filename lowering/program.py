@@ -15,8 +15,8 @@ from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_manager import PassManager
 
 from .config import EdgeCompileConfig, ExecutorchBackendConfig, Pass
-from .delegation.backend import DelegationSpec, Partitioner
-from .delegation.to_backend import to_backend
+from .delegation.backend import Partitioner
+from .delegation.to_backend import Delegation, Delegations, to_backend
 from .edge.to_edge import to_edge_program
 from .edge.verify import verify_edge_program
 from .emit.emit import EmittedProgram, emit_program
@@ -26,8 +26,6 @@ from .format.ptd import write_ptd
 from .format.write import write_pte
 from .transform import transform_all
 
-Delegation = Union[Partitioner, DelegationSpec]
-Delegations = Union[Delegation, Sequence[Delegation]]
 Passes = Union[Sequence[Pass], Mapping[str, Sequence[Pass]], PassManager]
 
 
@@ -48,7 +46,7 @@ def to_edge(
 def to_edge_transform_and_lower(
     programs: ExportedProgram | Mapping[str, ExportedProgram],
     transform_passes: Passes | None = None,
-    partitioner: Delegations | Mapping[str, Delegations] | None = None,
+    partitioner: Delegations | Mapping[str, Delegations] = None,
     constant_methods: Mapping[str, Any] | None = None,
     compile_config: EdgeCompileConfig | None = None,
 ) -> EdgeProgramManager:
@@ -69,7 +67,7 @@ def to_edge_transform_and_lower(
 def transform_and_lower(
     programs: Mapping[str, ExportedProgram],
     transform: Callable[[dict[str, ExportedProgram]], dict[str, ExportedProgram]],
-    partitioner: Delegations | Mapping[str, Delegations] | None,
+    partitioner: Delegations | Mapping[str, Delegations],
     constant_methods: Mapping[str, Any] | None,
     config: EdgeCompileConfig,
 ) -> EdgeProgramManager:
@@ -104,7 +102,7 @@ def ops_to_keep(
 
 
 def lower_to_backends(
-    programs: Mapping[str, ExportedProgram], partitioner: Delegations | Mapping[str, Delegations] | None
+    programs: Mapping[str, ExportedProgram], partitioner: Delegations | Mapping[str, Delegations]
 ) -> dict[str, ExportedProgram]:
     """to_backend over all methods; methods for which nothing is said pass through."""
     by_method = {name: delegations_of(partitioner, name, programs) for name in programs}
@@ -113,7 +111,7 @@ def lower_to_backends(
 
 
 def delegations_of(
-    partitioner: Delegations | Mapping[str, Delegations] | None, method: str, methods: Mapping[str, Any]
+    partitioner: Delegations | Mapping[str, Delegations], method: str, methods: Mapping[str, Any]
 ) -> list[Delegation]:
     """The partitioners and delegation specs for one method, in order."""
     if isinstance(partitioner, Mapping):

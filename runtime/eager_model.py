@@ -11,7 +11,7 @@ import safetensors
 import safetensors.torch
 import torch
 from rules_executorch.lowering.errors import LoweringError
-from rules_executorch.lowering.export import entry_point
+from rules_executorch.lowering.tracing import entry_point
 from rules_executorch.lowering.model import Model
 
 Call = tuple[tuple[Any, ...], Mapping[str, Any]]

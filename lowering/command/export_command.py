@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..errors import InvalidFileError, LoweringError, did_you_mean
-from ..export import export_method
+from ..tracing import export_method
 from ..interchange import load_pt2, save_program
 from ..interchange.tensors import identity
 from ..interchange.values import DTYPE_NAMES

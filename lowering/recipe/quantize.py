@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..errors import LoweringError
-from ..export import export_method
+from ..tracing import export_method
 from ..model import Model
 from .recipe import AOQuantizationConfig, QuantizationRecipe
 

@@ -12,12 +12,12 @@ import torch
 from torch.export import ExportedProgram
 
 from ..config import EdgeCompileConfig, ExecutorchBackendConfig, Pass
-from ..delegation.backend import DelegationSpec, Partitioner
+from ..delegation.to_backend import Delegation
 from .stage import StageType, check_pipeline
 
 AtenPass = Callable[[str, ExportedProgram], ExportedProgram]
 EdgePasses = Callable[[str, ExportedProgram], Sequence[Pass]]
-Delegations = Sequence["Partitioner | DelegationSpec"]
+Delegations = Sequence[Delegation]
 
 
 class Mode(Enum):

@@ -8,7 +8,7 @@ from typing import Any
 from torch.export import ExportedProgram
 
 from ..config import EdgeCompileConfig
-from ..export import export_method
+from ..tracing import export_method
 from ..model import Model
 from ..program import EdgeProgramManager, ExecutorchProgramManager, to_edge, transform_and_lower
 from ..transform import transform

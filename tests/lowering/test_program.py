@@ -15,6 +15,8 @@ from rules_executorch.lowering import (
     ExecutorchBackendConfig,
     LoweringError,
     MemoryPlanningPass,
+    Partitioner,
+    PartitionResult,
     to_edge,
     to_edge_transform_and_lower,
 )
@@ -158,6 +160,44 @@ def test_an_operator_on_the_exception_list_is_not_checked():
     program = EdgeProgramManager(edge.exported_program(), compile_config=config).to_executorch()
     (operator,) = {str(each) for each in program.executorch_program.program_file.program.execution_plan[0].operators}
     assert "qr" in operator
+
+
+class LooksAtHardswish(Partitioner):
+    """Wants hardswish whole where it follows linear; takes nothing."""
+
+    def ops_to_not_decompose(self, exported_program):
+        def wanted(node: torch.fx.Node) -> bool:
+            return node.args[0].target is torch.ops.aten.linear.default
+
+        return [torch.ops.aten.hardswish.default], wanted
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        nodes = list(exported_program.graph.nodes)
+        self.kept = sum(node.target is torch.ops.aten.hardswish.default for node in nodes)
+        return PartitionResult(exported_program, {})
+
+
+def test_operators_are_whole_while_partitioners_look_and_decomposed_where_none_takes_them():
+    class Swish(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.hardswish(self.linear(x)) + nn.functional.hardswish(x)
+
+    module = Swish()
+    partitioner = LooksAtHardswish()
+    edge = to_edge_transform_and_lower(exported(module), partitioner=[partitioner])
+    assert partitioner.kept == 1
+    assert not any(node.target is torch.ops.aten.hardswish.default for node in edge.exported_program().graph.nodes)
+    ((actual,),) = run_methods(edge.to_executorch().buffer, [("forward", [X])])
+    torch.testing.assert_close(actual, module(X))
+
+
+def test_a_partitioner_for_a_method_that_does_not_exist_is_an_error():
+    with pytest.raises(LoweringError, match="method 'b'"):
+        to_edge_transform_and_lower({"a": exported(Net())}, partitioner={"b": LooksAtHardswish()})
 
 
 def test_dump_and_maps_describe_the_program(capsys: pytest.CaptureFixture[str]):

@@ -73,7 +73,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_file({"linear.weight": torch.ones(3, 5), "linear.bias": torch.ones(3)}, folder / "shape.safetensors")
 
     from rules_executorch.backends import reference  # noqa: F401  (registers itself)
-    from rules_executorch.lowering.export import export_method
+    from rules_executorch.lowering.tracing import export_method
 
     programs = {name: export_method(model, name) for name in model.methods}
     plain = to_edge_transform_and_lower(programs).to_executorch()

@@ -79,7 +79,7 @@ def test_nodes_of_any_entry_point_know_their_source_line():
     (mul,) = [node for node in program.graph.nodes if node.target is torch.ops.aten.mul.Tensor]
     assert source_line(mul).endswith("return self.out(hidden) * scale")
     (linear,) = [node for node in program.graph.nodes if node.target is torch.ops.aten.linear.default]
-    assert "test_export.py" in source_line(linear)
+    assert "test_tracing.py" in source_line(linear)
 
 
 def test_an_unknown_method_is_an_error_with_the_nearest():

@@ -1,4 +1,4 @@
-"""The export stage: one entry point of a model → an ExportedProgram, with bounds on all that is dynamic."""
+"""Traces a model: one entry point → an ExportedProgram, with bounds on all that is dynamic."""
 
 from __future__ import annotations
 
