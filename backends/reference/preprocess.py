@@ -64,7 +64,8 @@ class _Compiler:
                 self._define(node, Place.INPUT, inputs)
                 inputs += 1
             elif node.users or spec.target in mutated:
-                self._define(node, Place.STATE if spec.target in mutated else Place.CONSTANT, self._constant(spec.target))
+                place = Place.STATE if spec.target in mutated else Place.CONSTANT
+                self._define(node, place, self._constant(spec.target))
                 state[spec.target] = self.value_of[node]
         for node in self.program.graph.nodes:
             if node.op == "call_function":

@@ -79,8 +79,8 @@ class Extractor:
             for index, value in zip(mutations, new_values)
         ]
         names = [spec.target for spec in input_specs]
-        input_specs += [InputSpec(InputKind.USER_INPUT, _argument(node, nodes, partition), None) for node in inputs]
-        output_specs += [OutputSpec(OutputKind.USER_OUTPUT, _argument(node, nodes, partition), None) for node in outputs]
+        input_specs += [InputSpec(InputKind.USER_INPUT, _argument(n, nodes, partition), None) for n in inputs]
+        output_specs += [OutputSpec(OutputKind.USER_OUTPUT, _argument(n, nodes, partition), None) for n in outputs]
         extracted = ExportedProgram(
             root=attributes,
             graph=graph,

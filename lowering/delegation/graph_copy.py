@@ -77,7 +77,10 @@ def rebuild(
     state_dict: Mapping[str, torch.Tensor],
     constants: Mapping[str, Any],
 ) -> ExportedProgram:
-    """A program of `graph` and the attributes that it refers to, all else as in `like`. Specs are copied, tensors shared."""
+    """A program of `graph` and the attributes that it refers to, all else as in `like`.
+
+    Specs are copied, tensors shared.
+    """
     names = {node.name for node in graph.nodes}
     module_call_graph = [
         entry if entry.fqn == "" or _names_of(entry) <= names else replace(entry, signature=None)

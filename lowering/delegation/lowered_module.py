@@ -1,4 +1,4 @@
-"""A delegated partition as it stands in a graph: a module that holds the backend's bytes, and the operator that calls it.
+"""A delegated partition as it stands in a graph: a module with the backend's bytes, and the operator that calls it.
 
 In a graph it is two nodes, `get_attr lowered_module_N` and
 `call_function executorch_call_delegate(lowered_module_N, *inputs)`, whose value is a tuple; each

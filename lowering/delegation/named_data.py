@@ -101,7 +101,8 @@ class NamedDataStore:
         homes = {None: self._pte, **self._external}
         for home, entries in homes.items():
             if key in entries and home != tag:
-                raise ValueError(f"named data {key!r} is stored both in {home or 'the program'} and in {tag or 'the program'}")
+                places = f"both in {home or 'the program'} and in {tag or 'the program'}"
+                raise ValueError(f"named data {key!r} is stored {places}")
         entries = self._pte if tag is None else self._external.setdefault(tag, {})
         known = entries.get(key)
         if known is not None and known.buffer_index != index:

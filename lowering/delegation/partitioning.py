@@ -51,7 +51,9 @@ def partition_supported(
     return PartitionResult(exported_program, tags)
 
 
-def group_supported(graph: torch.fx.Graph, supports: Supports, *, worth: Worth | None = None) -> list[list[torch.fx.Node]]:
+def group_supported(
+    graph: torch.fx.Graph, supports: Supports, *, worth: Worth | None = None
+) -> list[list[torch.fx.Node]]:
     """Disjoint groups of supported nodes, no group needing its own outputs. Linear in nodes and uses.
 
     Every node has a level, which grows by one from a supported node to an unsupported user. Nodes

@@ -54,10 +54,8 @@ def find_partitions(graph: torch.fx.Graph, specs: Mapping[str, DelegationSpec]) 
     for node in graph.nodes:
         tag = node.meta.get(TAG)
         if tag is not None and tag not in specs:
-            raise LoweringError(
-                f"tag {tag!r} has no DelegationSpec in partition_tags (there are: {', '.join(sorted(specs)) or 'none'})",
-                node=node,
-            )
+            known = ", ".join(sorted(specs)) or "none"
+            raise LoweringError(f"tag {tag!r} has no DelegationSpec in partition_tags (there are: {known})", node=node)
         if node.op == "output" and tag is not None:
             raise LoweringError(f"the output of the graph cannot be delegated (tag {tag!r})", node=node)
         if node.op != "call_function":
@@ -132,7 +130,7 @@ def _check_users(node: torch.fx.Node, name: str, tags: set[str | None]) -> None:
         )
     if len(tags) > 1 and node.meta.get("no_copy"):
         raise LoweringError(
-            f"{name!r} must not be copied (no_copy), but several partitions use it: {', '.join(sorted(tags))}",  # type: ignore[arg-type, type-var]
+            f"{name!r} must not be copied (no_copy), but several partitions use it: {', '.join(sorted(map(str, tags)))}",
             node=node,
             remedies=["do not tag it: it is then passed to the partitions as an input"],
         )

@@ -98,7 +98,8 @@ def _by_method(
         return {method: _as_list(partitioners) for method in programs}
     for method in partitioners:
         if method not in programs:
-            raise LoweringError(f"there is a partitioner for method {method!r}, but the methods are: {', '.join(programs)}")
+            known = ", ".join(programs)
+            raise LoweringError(f"there is a partitioner for method {method!r}, but the methods are: {known}")
     return {method: _as_list(partitioners.get(method)) for method in programs}
 
 

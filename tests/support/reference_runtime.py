@@ -26,7 +26,7 @@ def library() -> Path:
 
 
 def program(main: Path, *flags: str) -> Path:
-    """A program of one source file and the backend's runtime, without its registration, linked to the official runtime."""
+    """A program of one source file and the backend's runtime, linked to the official runtime, not registered in it."""
     portable_lib, torch_python = _wheel_library(), _package("torch") / "lib" / "libtorch_python.so"
     folder = _kept()
     symbols = folder / "python_symbols.S"
@@ -37,8 +37,9 @@ def program(main: Path, *flags: str) -> Path:
     sources = [main, symbols]
     sources += [source for source in sorted(RUNTIME.glob("*.cc")) if source.name != "backend.cc"]
     # In the wheel for Linux on x86-64, a part of the runtime is in a library of its own.
-    libraries = [portable_lib, *(_package("executorch") / "backends" / "qualcomm").glob("libqnn_executorch_backend*.so")]
-    paths = [f"-Wl,-rpath,{folder}" for folder in (*(library.parent for library in libraries), torch_python.parent)]
+    qualcomm = _package("executorch") / "backends" / "qualcomm"
+    libraries = [portable_lib, *qualcomm.glob("libqnn_executorch_backend*.so")]
+    paths = [f"-Wl,-rpath,{library.parent}" for library in (*libraries, torch_python)]
     link = (*map(str, libraries), *paths, "-Wl,--allow-shlib-undefined", "-rdynamic")
     return _compiled(main.stem, sources, (*flags, f"-I{RUNTIME}"), link)
 

@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 from rules_executorch.backends.reference.arena import ALIGNMENT, Lifetime, plan
 
 LIFETIMES = st.lists(
-    st.tuples(st.integers(0, 30), st.integers(0, 9), st.integers(0, 200)).map(lambda t: Lifetime(t[0], t[0] + t[1], t[2])),
+    st.builds(
+        lambda first, steps, nbytes: Lifetime(first, first + steps, nbytes),
+        st.integers(0, 30), st.integers(0, 9), st.integers(0, 200),
+    ),
     max_size=25,
 )
 

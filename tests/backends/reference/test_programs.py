@@ -117,7 +117,7 @@ def test_an_index_outside_of_the_table_is_refused_at_run_time() -> None:
 
 def test_an_unsupported_operator_in_a_whole_graph_is_an_error_of_the_build() -> None:
     program = torch.export.export(Mixed(), (torch.randn(3, 4),))
-    with pytest.raises(LoweringError, match="ReferenceBackend does not take aten.sin.default: it has no such operator") as caught:
+    with pytest.raises(LoweringError, match="does not take aten.sin.default: it has no such operator") as caught:
         lower(program)
     message = str(caught.value)
     assert "test_programs.py" in message and "torch.sin(torch.relu(x) + 1)" in message
@@ -139,7 +139,8 @@ def test_an_option_is_refused() -> None:
 def test_debug_handles_map_instructions_to_nodes() -> None:
     program = torch.export.export(Tied(), (torch.tensor([3, 1]),))
     (delegate,) = lowered_modules(lower(program).exported_program().graph_module)
-    handles = [node.meta["debug_handle"] for node in delegate.original_program.graph.nodes if node.op == "call_function"]
+    nodes = [node for node in delegate.original_program.graph.nodes if node.op == "call_function"]
+    handles = [node.meta["debug_handle"] for node in nodes]
     assert list(delegate.debug_handle_map.values()) == [(handle,) for handle in handles]
 
 
@@ -164,7 +165,8 @@ class RandomGraph(torch.nn.Module):
             lambda: a + b, lambda: a * 0.5, lambda: self.linear(a), lambda: torch.softmax(a, -1), lambda: self.norm(b),
             lambda: torch.cat([a, b], 1)[:, 2:6], lambda: torch.matmul(torch.matmul(a, b.transpose(0, 1)), b) * 0.1,
             lambda: torch.where(a > b, a, b), lambda: torch.sin(a), lambda: torch.cos(b),
-            lambda: a.reshape(a.shape[0] * 2, 2).reshape(-1, 4), lambda: torch.tanh(a).unsqueeze(1).expand(-1, 2, 4)[:, 1],
+            lambda: a.reshape(a.shape[0] * 2, 2).reshape(-1, 4),
+            lambda: torch.tanh(a).unsqueeze(1).expand(-1, 2, 4)[:, 1],
         ]  # fmt: skip
         return operations[kind % len(operations)]()
 

@@ -83,7 +83,8 @@ def test_tags_on_the_methods_own_inputs_and_output_are_refused(name: str, messag
 def test_a_tag_without_a_spec_is_refused() -> None:
     class Forgetful(Tagged):
         def partition(self, exported_program):  # type: ignore[no-untyped-def]
-            return PartitionResult(super().partition(exported_program).tagged_exported_program, {"u": DelegationSpec("Recorder")})
+            tagged = super().partition(exported_program).tagged_exported_program
+            return PartitionResult(tagged, {"u": DelegationSpec("Recorder")})
 
     with pytest.raises(LoweringError, match=r"tag 't' has no DelegationSpec in partition_tags \(there are: u\)"):
         to_backend(export(TwoUses(), X), Forgetful(sin="t"))
@@ -271,9 +272,8 @@ class Diamond(torch.nn.Module):
 
 def test_a_partition_that_needs_its_own_output_is_refused() -> None:
     program = export(Diamond(), X)
-    with pytest.raises(LoweringError, match=r"partition 't' needs its own output: .*cos.* -> partition 't'|'t' -> ") as caught:
+    with pytest.raises(LoweringError, match=r"partition 't' needs its own output: cos -> partition 't' -> cos"):
         to_backend(program, TagBy(lambda node: None if node.name == "cos" else "t"))
-    assert "cos" in str(caught.value)
 
 
 def test_partitions_that_need_each_other_are_refused() -> None:
@@ -282,7 +282,7 @@ def test_partitions_that_need_each_other_are_refused() -> None:
             a, b = torch.sin(x), torch.cos(y)
             return torch.tanh(b), torch.exp(a)
 
-    with pytest.raises(LoweringError, match="partition 'p' -> partition 'q' -> partition 'p'|'q' -> partition 'p' -> partition 'q'"):
+    with pytest.raises(LoweringError, match="partition 'p' -> partition 'q' -> partition 'p'"):
         to_backend(export(Crossed(), X, X), TagBy(tag_named(sin="p", tanh="p", cos="q", exp="q")))
 
 

@@ -9,7 +9,16 @@ from rules_executorch.lowering.delegation.lowered_module import LoweredBackendMo
 from rules_executorch.lowering.delegation.partitioning import partition_supported
 from rules_executorch.lowering.delegation.to_backend import MethodProgramsPartitionerSpec, to_backend
 from rules_executorch.lowering.errors import LoweringError
-from support.delegation import OtherRecorder, Recorder, TagBy, assert_same_results, delegates_of, export, names_of, tag_named
+from support.delegation import (
+    OtherRecorder,
+    Recorder,
+    TagBy,
+    assert_same_results,
+    delegates_of,
+    export,
+    names_of,
+    tag_named,
+)
 
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -171,7 +180,7 @@ def test_weights_are_never_copied() -> None:
 
 def test_a_backend_that_forgets_a_partition_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recorder, "preprocess_multimethod", lambda programs, specs: {"forward": []})
-    with pytest.raises(TypeError, match="Recorder.preprocess_multimethod must return one PreprocessResult for each of the 1"):
+    with pytest.raises(TypeError, match="must return one PreprocessResult for each of the 1 partitions"):
         to_backend(export(Chain(), X), DelegationSpec("Recorder"))
 
 
