@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch._higher_order_ops import while_loop
 
-from rules_executorch.lowering.format.flatbuffer import encode
+from rules_executorch.lowering.format.encode import encode
 from rules_executorch.lowering.format.write import pte_bytes
 from support.emission import emit
 from support.modules import Apply

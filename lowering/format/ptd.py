@@ -13,9 +13,11 @@ from typing import BinaryIO
 from ..errors import InvalidFileError
 from .check import MAX_RANK
 from .container import SEGMENT_ALIGNMENT, Data, Segment, align, destination, insert_header, stream
-from .flatbuffer import I8, I32, U8, U32, String, Vector, decode, encode, slot
+from .decode import decode
+from .encode import encode
 from .read import source_view
 from .schema import ELEMENT_SIZE, DataSegment, ScalarType
+from .table import I8, I32, U8, U32, String, Vector, slot
 
 FILE_IDENTIFIER = b"FT01"
 _MAGIC = b"FH01"

@@ -9,7 +9,7 @@ import struct
 from ..errors import InvalidFileError
 from .check import check_program
 from .container import Segment
-from .flatbuffer import decode
+from .decode import decode
 from .program import FILE_IDENTIFIER, HEADER, HEADER_MAGIC, ProgramFile
 from .schema import Program
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from .flatbuffer import BOOL, F64, I8, I32, I64, U8, U32, U64, Bytes, OneOf, String, Vector, slot
+from .table import BOOL, F64, I8, I32, I64, U8, U32, U64, Bytes, OneOf, String, Vector, slot
 
 
 class ScalarType(enum.IntEnum):

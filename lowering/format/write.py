@@ -8,7 +8,7 @@ from typing import BinaryIO, Protocol
 
 from .check import check_program
 from .container import SEGMENT_ALIGNMENT, align, destination, insert_header, stream
-from .flatbuffer import encode
+from .encode import encode
 from .program import FILE_IDENTIFIER, HEADER, HEADER_MAGIC, ProgramFile
 
 

@@ -9,19 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from rules_executorch.lowering.errors import InvalidFileError
-from rules_executorch.lowering.format.flatbuffer import (
-    F64,
-    I64,
-    U8,
-    Bytes,
-    OneOf,
-    String,
-    Union,
-    Vector,
-    decode,
-    encode,
-    slot,
-)
+from rules_executorch.lowering.format.decode import decode
+from rules_executorch.lowering.format.encode import encode
+from rules_executorch.lowering.format.table import F64, I64, U8, Bytes, OneOf, String, Union, Vector, slot
 
 
 @dataclass(frozen=True)
