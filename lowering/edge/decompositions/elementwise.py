@@ -67,7 +67,45 @@ def remainder(self: Any, other: Any) -> Any:
     # The runtime's kernel gives integers the sign of the dividend.
     if not isinstance(other, torch.Tensor) or torch.result_type(self, other).is_floating_point:
         return NotImplemented
-    return _integer_remainder(self, other, aten.div.Tensor_mode(self, other, rounding_mode="floor"), aten.mul.Tensor)
+    quotient = aten.div.Tensor_mode(self, other, rounding_mode="floor")
+    return aten.sub.Tensor(self, aten.mul.Tensor(quotient, other))
+
+
+@decomposes(aten.remainder.Scalar)
+def remainder_scalar(self: Any, other: Any) -> Any:
+    if torch.result_type(self, other).is_floating_point:
+        return NotImplemented
+    quotient = aten.div.Scalar_mode(self, other, rounding_mode="floor")
+    return aten.sub.Tensor(self, aten.mul.Scalar(quotient, other))
+
+
+@decomposes(aten.__lshift__.Scalar)
+def left_shift(self: Any, other: Any) -> Any:
+    return aten.bitwise_left_shift.Tensor_Scalar(self, other)
+
+
+@decomposes(aten.__rshift__.Scalar)
+def right_shift(self: Any, other: Any) -> Any:
+    return aten.bitwise_right_shift.Tensor_Scalar(self, other)
+
+
+@decomposes(aten.__lshift__.Tensor)
+def left_shift_by(self: Any, other: Any) -> Any:
+    return aten.bitwise_left_shift.Tensor(self, other)
+
+
+@decomposes(aten.__rshift__.Tensor)
+def right_shift_by(self: Any, other: Any) -> Any:
+    return aten.bitwise_right_shift.Tensor(self, other)
+
+
+@decomposes(aten._log_softmax.default)
+def log_softmax(self: Any, dim: int, half_to_float: bool) -> Any:
+    """The kernel has no double."""
+    if self.dtype != torch.float64 or self.dim() == 0:
+        return NotImplemented
+    shifted = aten.sub.Tensor(self, aten.amax.default(self, [dim], True))
+    return aten.sub.Tensor(shifted, aten.log.default(aten.sum.dim_IntList(aten.exp.default(shifted), [dim], True)))
 
 
 @decomposes(aten.angle.default)
@@ -94,10 +132,6 @@ def _ignoring_nan(combine: Any, self: Any, other: Any) -> Any:
         return result
     result = aten.where.self(aten.isnan.default(self), other, result)
     return aten.where.self(aten.isnan.default(other), self, result)
-
-
-def _integer_remainder(self: Any, other: Any, quotient: Any, times: Any) -> Any:
-    return aten.sub.Tensor(self, times(quotient, other))
 
 
 def _as_dtype(self: Any, dtype: torch.dtype) -> Any:

@@ -37,3 +37,18 @@ def div_mode(self: Any, other: Any, *, rounding_mode: str | None) -> Any:
         return NotImplemented
     return aten.div.Scalar_mode(self, other, rounding_mode=rounding_mode)
 
+
+@decomposes(aten.add.Scalar)
+def add_scalar(self: Any, other: Any, alpha: Any = 1) -> Any:
+    return _promoted(aten.add.Scalar, self, other, alpha)
+
+
+@decomposes(aten.sub.Scalar)
+def sub_scalar(self: Any, other: Any, alpha: Any = 1) -> Any:
+    return _promoted(aten.sub.Scalar, self, other, alpha)
+
+
+def _promoted(op: Any, self: Any, other: Any, alpha: Any) -> Any:
+    """The kernels take no scalar that would change the dtype, such as 0.5 with integers."""
+    dtype = torch.result_type(self, other)
+    return NotImplemented if dtype == self.dtype else op(aten._to_copy.default(self, dtype=dtype), other, alpha)

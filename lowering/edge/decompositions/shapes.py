@@ -86,6 +86,33 @@ def sum_of_number(self: Any, dim: Any, keepdim: bool = False, *, dtype: torch.dt
     return aten.sum.dim_IntList(aten.view.default(self, [1]), [0], dtype=dtype)
 
 
+@decomposes(aten.narrow_copy.default)
+def narrow(self: Any, dim: int, start: Any, length: Any) -> Any:
+    """The kernel counts dimensions from the front only."""
+    return NotImplemented if dim >= 0 else aten.narrow_copy.default(self, dim + self.dim(), start, length)
+
+
+@decomposes(aten.roll.default)
+def roll(self: Any, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Any:
+    """The kernel rolls along dimensions only; without any, PyTorch rolls the elements in their order in memory."""
+    if dims or self.dim() <= 1 and self.dim() == len(dims):
+        return NotImplemented
+    return aten.view.default(aten.roll.default(aten.reshape.default(self, [-1]), shifts, [0]), self.shape)
+
+
+@decomposes(aten.constant_pad_nd.default)
+def constant_pad(self: Any, pad: Sequence[Any], value: Any = 0) -> Any:
+    """The kernel only adds; a negative edge cuts off."""
+    if not any(isinstance(edge, int) and edge < 0 for edge in pad):
+        return NotImplemented
+    for index in range(0, len(pad), 2):
+        dim = self.dim() - 1 - index // 2
+        before, after = (max(-edge, 0) if isinstance(edge, int) else 0 for edge in pad[index : index + 2])
+        if before or after:
+            self = aten.slice.Tensor(self, dim, before, self.shape[dim] - after)
+    return aten.constant_pad_nd.default(self, [max(e, 0) if isinstance(e, int) else e for e in pad], value)
+
+
 @decomposes(aten.cumsum.default)
 def cumsum(self: Any, dim: int, *, dtype: torch.dtype | None = None) -> Any:
     """Of one number, the number: the kernel refuses it."""
