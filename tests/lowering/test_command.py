@@ -177,6 +177,16 @@ def test_a_model_with_a_checkpoint_becomes_a_program(folder: Path, run: Callable
     assert "encode" in succeeds(run("inspect", "out.pte"))
 
 
+def test_a_pt2_archive_is_a_model(folder: Path, run: Callable[..., Done]):
+    linear = torch.nn.Linear(2, 3)
+    torch.export.save(torch.export.export(linear, (torch.zeros(1, 2),)), folder / "linear.pt2")
+    succeeds(run(*export("forward", model="linear.pt2")))
+    method = {"graph": "forward.edge", "constants": "forward.constants", "lowering": None}
+    succeeds(run(*lower(config(methods={"forward": method}))))
+    x = torch.randn(1, 2)
+    torch.testing.assert_close(run_methods(folder / "out.pte", [("forward", [x])])[0][0], linear(x))
+
+
 def test_methods_go_to_their_backends(folder: Path, run: Callable[..., Done]):
     for method in ("encode", "decode"):
         succeeds(run(*export(method)))
