@@ -89,7 +89,8 @@ def run_action(
     """Bring the outputs of `action` up to date. Its inputs are there already.
 
     `use_cache` False: run it whatever is known, and still record the result. `about_to_run` is
-    called when it turns out that it has to run. `log`: its only output is all that it prints.
+    called when it turns out that it has to run. `log`: its only output is all that it prints, which
+    is worth having, but not remembering, even if an input changes meanwhile.
 
     Raises:
         ActionFailed: it failed; nothing of what was there has changed.
@@ -115,10 +116,15 @@ def run_action(
             return Outcome(How.CACHED, _printed(machine, result), changes)
     about_to_run(action)
     result = _run(machine, reduced, files, timeout_seconds, log)
-    machine.results.put(key, result)
+    changed = _changed(machine, reduced, files)
+    if changed and not log:
+        raise ActionFailed(action, f"is out of date already: {', '.join(changed)} changed while it ran; build again")
+    if not changed:
+        machine.results.put(key, result)
     if not _publish(machine, action, result):
         raise ActionFailed(action, "made outputs that the store lost at once: the disk may be failing")
-    write_record(machine.layout, action, parts, result, before)
+    if not changed:
+        write_record(machine.layout, action, parts, result, before)
     return Outcome(How.RAN, _printed(machine, result), changes)
 
 
@@ -157,6 +163,18 @@ def _digest(machine: Machine, inputs: Sequence[Artifact]) -> dict[str, InputFile
     return {artifact.exec_path: machine.digests.file(machine.layout.file(artifact)) for artifact in inputs}
 
 
+def _changed(machine: Machine, action: Action, files: Mapping[str, InputFile]) -> list[str]:
+    """The inputs that are no longer what they were when the key was made."""
+
+    def same(artifact: Artifact) -> bool:
+        try:
+            return machine.digests.file(machine.layout.file(artifact)) == files[artifact.exec_path]
+        except OSError:
+            return False
+
+    return [artifact.exec_path for artifact in action.inputs if not same(artifact)]
+
+
 def _run(
     machine: Machine, action: Action, files: Mapping[str, InputFile], timeout_seconds: float | None, log: bool
 ) -> ActionResult:
@@ -187,9 +205,6 @@ def _run(
         raise ActionFailed(action, reason, _text_of(command, folder), reproduction(command, folder)) from error
     except OSError as error:
         raise ActionFailed(action, f"could not be run: {error}", "", reproduction(command, folder)) from error
-    after = _digest(machine, action.inputs)
-    if changed := [path for path in files if after[path] != files[path]]:
-        raise ActionFailed(action, f"is out of date already: {', '.join(changed)} changed while it ran; build again")
     shutil.rmtree(folder, ignore_errors=True)
     return result
 

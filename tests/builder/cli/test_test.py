@@ -68,6 +68,15 @@ def test_a_tests_log_that_is_deleted_comes_back(ws: Path) -> None:
     assert (ws / "build-out/testlogs/p/good/test.log").exists()
 
 
+def test_a_test_whose_inputs_change_meanwhile_is_reported_and_not_remembered(tmp_path: Path) -> None:
+    ws = write_files(tmp_path / "ws", {"BUILD": 'py_test(name = "t", srcs = ["t_test.py"], data = ["data.txt"])\n'})
+    (ws / "data.txt").write_text("1")
+    (ws / "t_test.py").write_text(f"def test_it(): open({str(ws / 'data.txt')!r}, 'a').write('1')\n")
+    for _ in range(2):
+        result = build(ws, "test", "//:t")
+        assert _lines(result.stdout)[-2:] == ["//:t  passed", "1 passed, 0 failed"]
+
+
 def test_zero_tests_are_a_failure(ws: Path) -> None:
     result = build(ws, "test", "//p:other")
     assert result.returncode == 4
