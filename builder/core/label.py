@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass
 
 _REPO = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]*")
-_PACKAGE_SEGMENT = re.compile(r"[A-Za-z0-9_.,+=@~!#$%^&(){}\[\] -]+")
-_NAME = re.compile(r"[A-Za-z0-9_.,+=@~!#$%^&(){}\[\] /-]+")
+# Segments of characters that are safe in paths, none of them "." or "..".
+_SEGMENT = r"(?!\.{1,2}(?:/|\Z))[A-Za-z0-9_.,+=@~!#$%^&(){}\[\] -]+"
+_PATH = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT})*")
 
 
 class LabelSyntaxError(ValueError):
@@ -66,14 +67,11 @@ def parse_label(text: str, *, repo: str = "", package: str = "", main_repo: str 
 
 def check_package_name(package: str, text: str) -> None:
     """Raise LabelSyntaxError unless `package` is a relative path of plain segments, or empty."""
-    if not package:
-        return
-    for segment in package.split("/"):
-        if not _PACKAGE_SEGMENT.fullmatch(segment) or segment in (".", ".."):
-            raise LabelSyntaxError(f"'{text}' is not a label: '{package}' is not a package path")
+    if package and not _PATH.fullmatch(package):
+        raise LabelSyntaxError(f"'{text}' is not a label: '{package}' is not a package path")
 
 
 def check_target_name(name: str, text: str) -> None:
     """Raise LabelSyntaxError unless `name` can name a target: a relative path that stays inside."""
-    if not _NAME.fullmatch(name) or any(part in ("", ".", "..") for part in name.split("/")):
+    if not _PATH.fullmatch(name):
         raise LabelSyntaxError(f"'{text}' is not a label: '{name}' is not a target name")

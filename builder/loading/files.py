@@ -28,7 +28,8 @@ class Files:
             # The status comes first: a change after it is seen, if only as one too many.
             status = status_of(path)
             try:
-                with open(path, "rb") as file:
+                # Opening anything but a file could wait forever.
+                with open(path if os.path.isfile(path) else "", "rb") as file:
                     content = file.read()
             except OSError:
                 content = None
@@ -47,7 +48,7 @@ class Files:
 
     def is_file(self, path: str) -> bool:
         """Whether there is a file (or anything that is no folder) at `path`."""
-        folder, name = os.path.split(path)
+        folder, _, name = path.rpartition("/")
         entries = self.entries(folder)
         return entries is not None and entries.get(name) is False
 

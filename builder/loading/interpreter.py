@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import select
+import selectors
 import subprocess
 import sys
 import tempfile
@@ -69,6 +69,7 @@ class Interpreter:
         self._rules = tuple(rules)
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr = tempfile.TemporaryFile()
+        self._selector = selectors.DefaultSelector()
         self._modules = 0
         self.selects: list[tuple[Mapping[str, Any], str]] = []
 
@@ -80,6 +81,7 @@ class Interpreter:
             self._process.kill()
             self._process.communicate()
         self._stderr.close()
+        self._selector.close()
 
     def execute_build_file(
         self, source: Source, loaded: Mapping[str, str], glob: Callable[..., list[str]], skip: Iterable[int] = ()
@@ -146,6 +148,8 @@ class Interpreter:
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
             )
+            assert self._process.stdout is not None
+            self._selector.register(self._process.stdout, selectors.EVENT_READ)
             self._send(self._process, source, self._rules)
         return self._process
 
@@ -158,8 +162,8 @@ class Interpreter:
 
     def _receive(self, process: subprocess.Popen[bytes], source: Source, deadline: float) -> tuple[Any, ...]:
         assert process.stdout is not None
-        readable, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
-        if not readable:
+        # One message is under way at a time, so none can wait in a buffer meanwhile.
+        if not self._selector.select(max(0.0, deadline - time.monotonic())):
             process.kill()
             raise BuildError(
                 Diagnostic(

@@ -98,6 +98,11 @@ class _Loader:
         conditions = Conditions(self._raw, configs)
         self._maker = TargetMaker(schemas, conditions, interpreter.selects, workspace.name, self.diagnostics)
         self._packages: dict[tuple[str, str], tuple[RawPackage, Package, dict[str, SourceFile]]] = {}
+        self._found: dict[Label, Target | SourceFile | GeneratedFile] = {}
+        self._label_attributes = {
+            schema.name: [(name, a) for name, a in schema.all_attributes.items() if a.is_label]
+            for schema in schemas.values()
+        }
 
     def packages(self) -> dict[tuple[str, str], Package]:
         return {key: package for key, (_, package, _) in self._packages.items()}
@@ -163,7 +168,15 @@ class _Loader:
         return raw, package
 
     def _find(self, label: Label) -> Target | SourceFile | GeneratedFile | None:
-        """What a label names: a target, or a file of its package that is there."""
+        """What a label names: a target, or a file of its package that is there. None for nothing."""
+        found = self._found.get(label)
+        if found is None:
+            found = self._look_up(label)
+            if found is not None:
+                self._found[label] = found
+        return found
+
+    def _look_up(self, label: Label) -> Target | SourceFile | GeneratedFile | None:
         raw, package = self._package(label.repo, label.package)
         found = package.targets.get(label.name) or package.outputs.get(label.name)
         if found is not None:
@@ -211,9 +224,7 @@ class _Loader:
 
     def _checked_dependencies(self, target: Target) -> Iterator[Label]:
         """The dependencies of a target that are there; whatever is wrong with them is reported."""
-        for name, attribute in target.schema.all_attributes.items():
-            if not attribute.is_label:
-                continue
+        for name, attribute in self._label_attributes[target.schema.name]:
             value = target.attributes[name]
             for label in (value,) if isinstance(value, Label) else value or ():
                 if self._check_edge(target, name, attribute, label):
@@ -222,12 +233,12 @@ class _Loader:
     def _check_edge(self, target: Target, name: str, attribute: Attribute, label: Label) -> bool:
         """Whether a dependency exists, reported if not; reports what else is wrong with it, too."""
         try:
-            raw, package = self._package(label.repo, label.package)
+            node = self._find(label)
         except NoPackage as error:
             self._report(target, name, label, error.message, error.notes, error.remedy)
             return False
-        node = self._find(label)
         if node is None:
+            raw, package = self._package(label.repo, label.package)
             if not raw.may_define(label.name):
                 self.diagnostics.append(self._missing(target, name, label, raw, package))
             return False

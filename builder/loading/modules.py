@@ -170,7 +170,7 @@ class Modules:
         path = f"{self._folder(label)}/{label.name}"
         name = path if label.repo else f"{label.package}/{label.name}".lstrip("/")
         try:
-            source = read_source(name, self._files.read(path) or b"")
+            source = read_source(name, self._files.read(path))
         except BuildError as error:
             diagnostics.extend(error.diagnostics)
             return Module(None, {}, failed=True)

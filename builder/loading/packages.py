@@ -153,7 +153,7 @@ class Packages:
         display = path if repo else f"{name}/{BUILD_FILE}".lstrip("/")
         try:
             check_package_name(name, f"//{name}")
-            source = read_source(display, self.files.read(path) or b"")
+            source = read_source(display, self.files.read(path))
         except LabelSyntaxError as error:
             self._diagnostics.append(Diagnostic(str(error)))
             return RawPackage(repo, name, folder, Source(display, ""), unevaluated=[""])

@@ -43,6 +43,8 @@ _TOKEN = re.compile(
     rf"(?P<space>[ \t\r\n]+|\\\r?\n|\#[^\n]*)|(?P<string>[rb]{{0,2}}{_STRING})|(?P<name>\w+)|(?P<operator>[=!<>]=|.)",
     re.VERBOSE | re.DOTALL,
 )
+# Bytes. 20,000 targets in one file are four million.
+_LARGEST = 32 << 20
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _FIRST_WORD = re.compile(r"\w*")
 _DEF = re.compile(r"def\b")
@@ -196,12 +198,18 @@ def _bound(text: str, start: int, assigned: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_IDENTIFIER.findall(text, start, assigned)))
 
 
-def read_source(name: str, content: bytes) -> Source:
-    """The source text in a file's bytes.
+def read_source(name: str, content: bytes | None) -> Source:
+    """The source text in a file's bytes; None stands for a file that cannot be read.
 
     Raises:
-        BuildError: the bytes are not UTF-8, or hold NUL.
+        BuildError: there are no bytes, or they are not UTF-8, hold NUL, or are too many.
     """
+    if content is None:
+        message = f"{name} cannot be read"
+        raise BuildError(Diagnostic(message, Location(name), remedy="make it a file that you have permission to read"))
+    if len(content) > _LARGEST:
+        message = f"{name} is larger than {_LARGEST >> 20} MiB"
+        raise BuildError(Diagnostic(message, Location(name), remedy="divide it into several packages"))
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

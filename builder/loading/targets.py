@@ -34,6 +34,14 @@ class TargetMaker:
         self._selects = selects
         self._main_repo = main_repo
         self._diagnostics = diagnostics
+        self._mandatory = {
+            name: [(key, attribute) for key, attribute in attributes.items() if attribute.mandatory]
+            for name, (_, attributes) in self._schemas.items()
+        }
+        self._label_attributes = {
+            name: [key for key, attribute in attributes.items() if attribute.is_label]
+            for name, (_, attributes) in self._schemas.items()
+        }
         self._defaults = {
             name: {a: self._default(attribute) for a, attribute in attributes.items()}
             for name, (_, attributes) in self._schemas.items()
@@ -104,8 +112,8 @@ class TargetMaker:
             if key == "visibility":
                 visibility = self._visibility(raw, call, converted)
             values[key] = converted
-        for key, attribute in attributes.items():
-            if attribute.mandatory and call.kwargs.get(key) is None:
+        for key, attribute in self._mandatory[call.name]:
+            if call.kwargs.get(key) is None:
                 self._diagnostics.append(_missing_attribute(raw, call, name, key, attribute))
         values["visibility"] = visibility
         if call.name == "config_setting":
@@ -113,11 +121,12 @@ class TargetMaker:
         if len(self._diagnostics) > before:
             return None
         dependencies: dict[Label, None] = {}
-        for key, attribute in attributes.items():
-            if attribute.type is AttributeType.LABEL_LIST:
-                dependencies.update(dict.fromkeys(values[key]))
-            elif attribute.type is AttributeType.LABEL and values[key] is not None:
-                dependencies[values[key]] = None
+        for key in self._label_attributes[call.name]:
+            value = values[key]
+            if isinstance(value, tuple):
+                dependencies.update(dict.fromkeys(value))
+            elif value is not None:
+                dependencies[value] = None
         label = Label(raw.repo, raw.name, name)
         location = call_location(raw.source, call)
         line = raw.source.lines[location.line - 1]

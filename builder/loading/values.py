@@ -48,16 +48,20 @@ def empty_value(attribute: Attribute) -> Any:
     return _EMPTY.get(attribute.type)
 
 
-def has_select(value: Any) -> bool:
-    """Whether a select() is part of a value, not counting what is nested in it."""
+def has_select(value: Any, depth: int = 0) -> bool:
+    """Whether a select() is in a value, or in what is nested in it no deeper than plain data may be."""
     if isinstance(value, str):
         return "\1" in value
-    if isinstance(value, (list, tuple, dict)):
-        return any(isinstance(item, str) and "\1" in item for item in value)
-    return False
+    if not isinstance(value, (list, tuple, dict)) or depth > _DEEPEST:
+        return False
+    # A loop rather than any(): this is asked of every attribute of every target.
+    for item in value:
+        if ("\1" in item) if isinstance(item, str) else has_select(item, depth + 1):
+            return True
+    return isinstance(value, dict) and has_select(list(value.values()), depth + 1)
 
 
-def resolve_selects(value: Any, choose: Callable[[int], Any]) -> Any:
+def resolve_selects(value: Any, choose: Callable[[int], Any], depth: int = 0) -> Any:
     """The value, with what `choose` gives for the number of each select() in its place.
 
     Raises:
@@ -68,25 +72,35 @@ def resolve_selects(value: Any, choose: Callable[[int], Any]) -> Any:
         if whole:
             return _chosen(int(whole.group(1)), choose)
         return _MARK.sub(lambda match: _string(_chosen(int(match.group(1)), choose)), value)
+    if depth > _DEEPEST:
+        return value
     if isinstance(value, (list, tuple)):
-        items: list[Any] = []
-        for item in value:
-            mark = _MARK.fullmatch(item) if isinstance(item, str) else None
-            if mark is None:
-                items.append(item)
-                continue
-            chosen = _chosen(int(mark.group(1)), choose)
-            if chosen is None and len(value) == 1:
-                return None
-            if not isinstance(chosen, (list, tuple)):
-                raise WrongValue(f"a branch of this select() is {describe(chosen)}, where others are lists")
-            items.extend(chosen)
-        return items
+        return _resolve_list(value, choose, depth)
+    return _resolve_dict(value, choose, depth) if isinstance(value, dict) else value
+
+
+def _resolve_list(value: list[Any] | tuple[Any, ...], choose: Callable[[int], Any], depth: int) -> list[Any] | None:
+    items: list[Any] = []
+    for item in value:
+        mark = _MARK.fullmatch(item) if isinstance(item, str) else None
+        if mark is None:
+            items.append(resolve_selects(item, choose, depth + 1))
+            continue
+        chosen = _chosen(int(mark.group(1)), choose)
+        if chosen is None and len(value) == 1:
+            return None
+        if not isinstance(chosen, (list, tuple)):
+            raise WrongValue(f"a branch of this select() is {describe(chosen)}, where others are lists")
+        items.extend(chosen)
+    return items
+
+
+def _resolve_dict(value: dict[Any, Any], choose: Callable[[int], Any], depth: int) -> dict[Any, Any] | None:
     entries: dict[Any, Any] = {}
     for key, item in value.items():
         mark = _MARK.fullmatch(key) if isinstance(key, str) else None
         if mark is None:
-            entries[key] = item
+            entries[key] = resolve_selects(item, choose, depth + 1)
             continue
         chosen = _chosen(int(mark.group(1)), choose)
         if chosen is None and len(value) == 1:

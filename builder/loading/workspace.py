@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..core.diagnostics import BuildError, Diagnostic, Location, nearest
+from ..core.diagnostics import BuildError, Diagnostic, nearest
 from ..core.target import Workspace
 from .excerpt import call_diagnostic, evaluation_diagnostics
 from .files import WORKSPACE_FILE, Files
@@ -48,10 +48,7 @@ def find_workspace(start: Path) -> Workspace:
 
 def read_workspace(root: Path, files: Files) -> Workspace:
     """The workspace at `root`. Raises BuildError for mistakes in its WORKSPACE file."""
-    content = files.read(str(root / WORKSPACE_FILE))
-    if content is None:
-        raise BuildError(Diagnostic(f"{root / WORKSPACE_FILE} cannot be read", Location(WORKSPACE_FILE)))
-    source = read_source(WORKSPACE_FILE, content)
+    source = read_source(WORKSPACE_FILE, files.read(str(root / WORKSPACE_FILE)))
     with Interpreter(("workspace", "local_repository")) as interpreter:
         execution = interpreter.execute_build_file(source, {}, _no_glob)
     known = ("workspace", "local_repository")

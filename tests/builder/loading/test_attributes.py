@@ -123,6 +123,7 @@ def test_all_mistakes_of_all_packages_are_told_at_once(tmp_path: Path) -> None:
         "a/BUILD:6:1: thing() needs 'name'",
         "a/BUILD:7:1: thing() takes its attributes by name",
         "a/BUILD:8:14: there are two targets 'x' in //a",
+        "a/BUILD:9:28: there is no target //a:missing",
         "a/BUILD:9:40: there is no package //nowhere",
         "a/BUILD:9:53: there is no target //b:gone",
         "b/BUILD:1:27: there is no file or target //b:lost.py",

@@ -102,13 +102,29 @@ def test_an_interpreter_that_is_killed_is_a_mistake(tmp_path: Path, monkeypatch:
         load(workspace, ["//:all"], SCHEMAS)
 
 
+def _open_files() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    write_workspace(tmp_path, {})
+    os.mkfifo(tmp_path / "BUILD")
+    with pytest.raises(BuildError, match="BUILD cannot be read"):
+        load(find_workspace(tmp_path), ["//:all"], SCHEMAS)
+
+
+def test_a_file_that_is_too_large_is_a_mistake(tmp_path: Path) -> None:
+    (message,) = messages(tmp_path, {"BUILD": "#" * (33 << 20)})
+    assert message == "BUILD: BUILD is larger than 32 MiB"
+
+
 def test_no_process_is_left_behind(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = _open_files()
     for _ in range(3):
         load_files(tmp_path, {"BUILD": 'thing(name = "x")\n'})
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert _open_files() == before
 
 
 def test_control_characters_in_strings_are_only_characters(tmp_path: Path) -> None:

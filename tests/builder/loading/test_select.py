@@ -33,6 +33,13 @@ def select_in(root: Path, attribute: str, *configs: str) -> object:
         ('flag = select({":release": True, "//conditions:default": False})', True, False),
         ('table = select({":release": {"k": "r"}, "//conditions:default": {}})', {"k": "r"}, {}),
         ('data = select({":release": {"k": [1]}, "//conditions:default": None})', {"k": (1,)}, None),
+        (
+            'data = {"k": ["a"] + select({":release": ["r"], "//conditions:default": []}), "l": {"m": "x"}}',
+            {"k": ("a", "r"), "l": {"m": "x"}},
+            {"k": ("a",), "l": {"m": "x"}},
+        ),
+        ('table = {"k": select({":release": "r", "//conditions:default": "d"})}', {"k": "r"}, {"k": "d"}),
+        ('table = {"j": "1"} | select({":release": {"k": "r"}, "//conditions:default": {}})', {"j": "1", "k": "r"}, {"j": "1"}),
     ],
 )
 def test_the_branch_that_holds_is_taken(tmp_path: Path, attribute: str, released: object, otherwise: object) -> None:
