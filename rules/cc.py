@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
@@ -118,13 +119,7 @@ def _compile_own(ctx: RuleContext) -> tuple[CcInfo, list[Artifact], list[Artifac
     """Compile the target's sources: what it offers apart from libraries, its objects, its prebuilt archives."""
     info, private_headers = _own_info(ctx)
     sources = files_of(ctx.attr.srcs)
-    seen = CcInfo(
-        headers=Depset(private_headers, [info.headers]),
-        includes=info.includes,
-        system_includes=info.system_includes,
-        defines=info.defines,
-        toolchains=info.toolchains,
-    )
+    seen = dataclasses.replace(info, headers=Depset(private_headers, [info.headers]))
     compiled = [file for file in sources if file.exec_path.endswith(_COMPILED)]
     for file in sources:
         if not file.exec_path.endswith(_COMPILED + _HEADERS + _ARCHIVES):
@@ -157,15 +152,7 @@ def _library(ctx: RuleContext) -> Sequence[Provider]:
         linkopts=tuple(ctx.attr.linkopts),
         toolchain_libraries=tuple(ctx.attr.toolchain_libraries),
     )
-    info = CcInfo(
-        headers=info.headers,
-        includes=info.includes,
-        system_includes=info.system_includes,
-        defines=info.defines,
-        libraries=Depset([library], [info.libraries]),
-        toolchains=info.toolchains,
-        programs=info.programs,
-    )
+    info = dataclasses.replace(info, libraries=Depset([library], [info.libraries]))
     return [DefaultInfo(files, _runfiles(ctx)), info]
 
 
