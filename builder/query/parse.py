@@ -10,6 +10,7 @@ from .expression import OPERATORS, PLAIN_WORD, RESERVED, Call, Expression, Let, 
 
 # How deep an expression may be nested: far more than anyone writes, and what can be evaluated safely.
 _DEEPEST = 100
+_MOST_OPERATORS = 200
 
 _TOKEN = re.compile(
     rf"""\s*(?: (?P<quoted>"[^"]*"|'[^']*') | (?P<word>{PLAIN_WORD.pattern}) | (?P<symbol>[()+^,=-]) | (?P<other>\S) )""",
@@ -64,6 +65,7 @@ class _Parser:
             self._tokens.append(token)
         self._position = 0
         self._depth = 0
+        self._operators = 0
 
     @property
     def next(self) -> _Token | None:
@@ -84,6 +86,9 @@ class _Parser:
         else:
             expression = self._primary()
             while (operator := self._operator()) is not None:
+                self._operators += 1
+                if self._operators > _MOST_OPERATORS:
+                    raise self.error(f"more than {_MOST_OPERATORS} operators", "name many targets with set(a b c)")
                 self._position += 1
                 expression = Operation(operator, expression, self._primary())
         self._depth -= 1

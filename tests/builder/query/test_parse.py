@@ -82,5 +82,8 @@ def test_deep_nesting_is_a_mistake_not_a_crash(text: str) -> None:
         parse(text)
 
 
-def test_long_sums_are_fine() -> None:
-    assert isinstance(parse(" + ".join(["//a"] * 200)), Operation)
+def test_long_sums_are_fine_and_endless_ones_a_mistake() -> None:
+    expression = parse(" + ".join(["//a"] * 200))
+    assert isinstance(expression, Operation) and parse(str(expression)) == expression
+    with pytest.raises(BuildError, match="more than 200 operators"):
+        parse(" + ".join(["//a"] * 5000))
