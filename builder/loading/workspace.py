@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -83,7 +84,8 @@ def read_workspace(root: Path, files: Files) -> Workspace:
 
 def installed_distribution() -> Path:
     """The folder of the installed rules_executorch: in a checkout its root, else in site-packages."""
-    return Path(__file__).resolve().parents[2]
+    # Links stay: in an action, each source is a link to somewhere else.
+    return Path(os.path.abspath(__file__)).parents[2]
 
 
 def _check_call(source: Source, call: Call, repositories: Mapping[str, Path]) -> Diagnostic | None:
