@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-_STYLES = {"red": "\033[31;1m", "green": "\033[32m", "bold": "\033[1m", "": ""}
+_STYLES = {"red": "\033[1;31m", "green": "\033[32m", "bold": "\033[1m", "": ""}
 
 
 class Console:

@@ -22,7 +22,7 @@ from ..core.store import ActionResult, OutputFile
 from .layout import Layout
 from .outputs import are_there, link_trees_beside, publish
 from .processes import Processes
-from .records import read_record, set_stamp, write_record
+from .records import Record, read_record, set_stamp, write_record
 from .sandbox import Command, execute, printed_files, reproduction
 from .toolchains import require
 
@@ -103,29 +103,54 @@ def run_action(
         raise ActionFailed(action, f"cannot read its input: {error}") from error
     reduced = dataclasses.replace(action, inputs=inputs, unused_inputs=None)
     parts = list(key_parts(reduced, files, machine.identities))
-    key = key_of_parts(parts)
-    before = read_record(machine.layout, action)
-    changes = tuple(explain(before.parts, parts)) if before else None
-    if use_cache:
-        if before and not changes and are_there(machine.layout, machine.digests, before.result):
-            set_stamp(machine.layout, action, before.changed_ns)
-            return Outcome(How.UP_TO_DATE)
-        result = machine.results.get(key)
-        if result and set(result.outputs) == {a.exec_path for a in action.outputs} and _publish(machine, action, result):
-            write_record(machine.layout, action, parts, result, before)
-            return Outcome(How.CACHED, _printed(machine, result), changes)
-    about_to_run(action)
-    result = _run(machine, reduced, files, timeout_seconds, log)
-    changed = _changed(machine, reduced, files)
+    try:
+        outcome = _reuse(machine, action, parts) if use_cache else None
+        if outcome is None:
+            about_to_run(action)
+            result = _run(machine, reduced, timeout_seconds, log)
+            outcome = _keep(machine, action, parts, result, _changed(machine, reduced, files), log)
+        return outcome
+    except OSError as error:
+        raise ActionFailed(action, f"could not be finished: {error}") from error
+
+
+def _reuse(machine: Machine, action: Action, parts: list[tuple[str, str]]) -> Outcome | None:
+    """Make do with what the workspace or the cache has, if it has it."""
+    before, changes = _last_run(machine, action, parts)
+    if before and not changes and are_there(machine.layout, machine.digests, before.result):
+        set_stamp(machine.layout, action, before.changed_ns)
+        return Outcome(How.UP_TO_DATE)
+    result = machine.results.get(key_of_parts(parts))
+    if result is None or set(result.outputs) != {artifact.exec_path for artifact in action.outputs}:
+        return None
+    if not _publish(machine, action, result):
+        return None
+    write_record(machine.layout, action, parts, result, before)
+    return Outcome(How.CACHED, _printed(machine, result), changes)
+
+
+def _keep(
+    machine: Machine, action: Action, parts: list[tuple[str, str]], result: ActionResult, changed: list[str], log: bool
+) -> Outcome:
+    """Record and publish what a run made, unless inputs have `changed` meanwhile."""
+    before, changes = _last_run(machine, action, parts)
     if changed and not log:
         raise ActionFailed(action, f"is out of date already: {', '.join(changed)} changed while it ran; build again")
     if not changed:
-        machine.results.put(key, result)
+        machine.results.put(key_of_parts(parts), result)
     if not _publish(machine, action, result):
         raise ActionFailed(action, "made outputs that the store lost at once: the disk may be failing")
     if not changed:
         write_record(machine.layout, action, parts, result, before)
     return Outcome(How.RAN, _printed(machine, result), changes)
+
+
+def _last_run(
+    machine: Machine, action: Action, parts: list[tuple[str, str]]
+) -> tuple[Record | None, tuple[Change, ...] | None]:
+    """The record of the last run, if any, and what has changed since."""
+    before = read_record(machine.layout, action)
+    return before, tuple(explain(before.parts, parts)) if before else None
 
 
 def command_of(
@@ -175,9 +200,7 @@ def _changed(machine: Machine, action: Action, files: Mapping[str, InputFile]) -
     return [artifact.exec_path for artifact in action.inputs if not same(artifact)]
 
 
-def _run(
-    machine: Machine, action: Action, files: Mapping[str, InputFile], timeout_seconds: float | None, log: bool
-) -> ActionResult:
+def _run(machine: Machine, action: Action, timeout_seconds: float | None, log: bool) -> ActionResult:
     """Run the action in a sandbox and store what it made. A failure leaves the sandbox, to be looked into."""
     paths = {artifact.exec_path: machine.layout.file(artifact) for artifact in action.inputs}
     threads = {"OMP_NUM_THREADS": str(action.resources.cpus)}

@@ -9,6 +9,7 @@ import re
 import select
 import socket
 import threading
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -64,10 +65,8 @@ class _Serial:
         except ActionFailed as failure:
             self._fail(failure)
             return False
-        except Exception as error:  # noqa: BLE001 - it must reach the user, and ninja must get an answer
-            failure = ActionFailed(action, f"could not be done: {type(error).__name__}: {error}")
-            failure.__cause__ = error
-            self._fail(failure)
+        except Exception:  # noqa: BLE001 - it must reach the user, and ninja must get an answer
+            self._fail(ActionFailed(action, "met a bug in rules_executorch: please report it", traceback.format_exc()))
             return False
         with self._lock:
             self.tally.counts[outcome.how] += 1
