@@ -20,12 +20,14 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx.node import has_side_effect
 
 from .backend import CompileSpec, PreprocessResult
+from .graph_copy import attribute_of
 from .named_data import NamedDataStoreOutput
 
 # A delegate may own state: torch must not drop a call because nothing reads its outputs.
 has_side_effect(executorch_call_delegate)
 
-_MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
+# New values of a program's own state.
+STATE_MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
 
 
 # torch's verifier knows this class by its name, and asks for `backend_id`, `processed_bytes`,
@@ -85,7 +87,7 @@ class LoweredBackendModule(torch.nn.Module):
             values = program.graph_module(*lifted, *inputs)
         outputs = []
         for spec, value in zip(signature.output_specs, values):
-            if spec.kind not in _MUTATIONS:
+            if spec.kind not in STATE_MUTATIONS:
                 outputs.append(value)
             elif fake_mode is None:
                 self._state[spec.target] = value.detach().clone()
@@ -123,7 +125,7 @@ def lowered_modules(graph_module: torch.fx.GraphModule) -> Iterator[LoweredBacke
     """Every delegate of a program, those in the bodies of its control flow included, in graph order."""
     for node in graph_module.graph.nodes:
         if node.op == "get_attr":
-            attribute = torch.fx.graph_module._get_attr(graph_module, node.target)
+            attribute = attribute_of(graph_module, node.target)
             if isinstance(attribute, LoweredBackendModule):
                 yield attribute
             elif isinstance(attribute, torch.fx.GraphModule):
@@ -132,4 +134,4 @@ def lowered_modules(graph_module: torch.fx.GraphModule) -> Iterator[LoweredBacke
 
 def called_module(node: torch.fx.Node) -> LoweredBackendModule:
     """The delegate that an `executorch_call_delegate` node calls."""
-    return torch.fx.graph_module._get_attr(node.graph.owning_module, node.args[0].target)
+    return attribute_of(node.graph.owning_module, node.args[0].target)

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch.fx
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 
 from .backend import DelegationSpec, Partitioner, PartitionResult
 from .graph_copy import TAG, attribute_of
-from .lowered_module import executorch_call_delegate
-from .tags import OWNABLE, STATE_MUTATIONS
+from .lowered_module import STATE_MUTATIONS, executorch_call_delegate
+from .tags import OWNABLE
 
 Supports = Callable[[torch.fx.Node], bool]
 Worth = Callable[[Sequence[torch.fx.Node]], bool]

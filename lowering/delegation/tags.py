@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 
 import torch.fx
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind
 
 from ..errors import LoweringError
 from .backend import DelegationSpec
 from .graph_copy import TAG
-from .lowered_module import executorch_call_delegate
+from .lowered_module import STATE_MUTATIONS, executorch_call_delegate
 
 OWNABLE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
-STATE_MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rules_executorch.backends.reference import BACKEND_ID, ReferencePartitioner
-from rules_executorch.lowering import to_edge_transform_and_lower
+from rules_executorch.lowering import to_edge, to_edge_transform_and_lower
 from rules_executorch.lowering.delegation.backend import CompileSpec, DelegationSpec
-from rules_executorch.lowering.delegation.lowered_module import lowered_modules
+from rules_executorch.lowering.delegation.lowered_module import executorch_call_delegate, lowered_modules
+from rules_executorch.lowering.delegation.to_backend import to_backend
 from rules_executorch.lowering.errors import LoweringError
 from support.official_runtime import RuntimeFailure, run_methods
 from support.reference_runtime import library
@@ -142,6 +143,37 @@ def test_debug_handles_map_instructions_to_nodes() -> None:
     nodes = [node for node in delegate.original_program.graph.nodes if node.op == "call_function"]
     handles = [node.meta["debug_handle"] for node in nodes]
     assert list(delegate.debug_handle_map.values()) == [(handle,) for handle in handles]
+
+
+class Echo(torch.nn.Module):
+    """Outputs that are inputs, constants, and each other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x):  # type: ignore[no-untyped-def]
+        y = torch.relu(x)
+        return x, y, self.weight, y
+
+
+def test_a_delegate_made_by_hand_is_called_from_another_model() -> None:
+    class Caller(torch.nn.Module):
+        def __init__(self, delegate: torch.nn.Module):
+            super().__init__()
+            self.delegate = delegate
+
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            a, b, c, d = executorch_call_delegate(self.delegate, torch.sin(x))
+            return a + b, c * 2, d
+
+    x = torch.randn(2, 3)
+    delegate = to_backend(BACKEND_ID, to_edge(torch.export.export(Echo(), (x,))).exported_program())
+    with torch.no_grad():
+        lowered = to_edge(torch.export.export(Caller(delegate), (x,)))
+    s = torch.sin(x)
+    expected = [s + torch.relu(s), torch.full((3,), 2.0), torch.relu(s)]
+    torch.testing.assert_close(run(lowered, ("forward", [x])), [expected])
 
 
 class RandomGraph(torch.nn.Module):
