@@ -72,9 +72,7 @@ class Conditions:
         )
         return False, None
 
-    def _holds(
-        self, key: str, package: RawPackage, call: Call, attribute: str, diagnostics: list[Diagnostic]
-    ) -> bool:
+    def _holds(self, key: str, package: RawPackage, call: Call, attribute: str, diagnostics: list[Diagnostic]) -> bool:
         def mistake(message: str, notes: tuple[str, ...] = (), remedy: str | None = None) -> bool:
             diagnostics.append(
                 call_diagnostic(package.source, call, message, attribute, key, notes=notes, remedy=remedy)
@@ -83,9 +81,7 @@ class Conditions:
 
         remedy = f'name a config_setting target, or "{DEFAULT}"'
         try:
-            label = parse_label(
-                key, repo=package.repo, package=package.name, main_repo=self._packages.workspace.name
-            )
+            label = parse_label(key, repo=package.repo, package=package.name, main_repo=self._packages.workspace.name)
         except LabelSyntaxError as error:
             return mistake(str(error), remedy=remedy)
         if label in self._known:
@@ -150,7 +146,7 @@ def unknown_configs(packages: Packages, configs: Sequence[str]) -> list[Diagnost
                 Diagnostic(
                     f"--config {name}: no config_setting in the workspace mentions '{name}'",
                     notes=(f"did you mean '{near}'?" if near else f"mentioned are: {has}",),
-                    remedy=f'declare config_setting(name = "{name}", values = {{"config": "{name}"}}), and use it in select()',
+                    remedy=f'declare config_setting(name = "{name}", values = {{"config": "{name}"}}), for select()',
                 )
             )
     return diagnostics

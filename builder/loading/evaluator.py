@@ -90,7 +90,9 @@ class Recorder:
 
         return call
 
-    def _glob(self, include: Any = (), exclude: Any = (), exclude_directories: Any = 1, allow_empty: Any = False) -> Any:
+    def _glob(
+        self, include: Any = (), exclude: Any = (), exclude_directories: Any = 1, allow_empty: Any = False
+    ) -> Any:
         self._require_build_file("glob")
         for name, patterns in (("include", include), ("exclude", exclude)):
             if not isinstance(patterns, (list, tuple)) or not all(isinstance(p, str) for p in patterns):
@@ -132,7 +134,13 @@ class Evaluator:
         )
 
     def execute(
-        self, name: str, text: str, is_build_file: bool, defined: tuple[str, ...], exported: tuple[str, ...], prefix: str
+        self,
+        name: str,
+        text: str,
+        is_build_file: bool,
+        defined: tuple[str, ...],
+        exported: tuple[str, ...],
+        prefix: str,
     ) -> tuple[Any, ...]:
         """Execute a file, and say what it did.
 

@@ -36,7 +36,9 @@ def glob(
     found: set[str] = set()
     for text in include:
         pattern = parse_pattern(text)
-        matched = [path for path in _walk(files, package_folder, pattern) if not any(matches(e, path) for e in excluded)]
+        matched = [
+            path for path in _walk(files, package_folder, pattern) if not any(matches(e, path) for e in excluded)
+        ]
         if not matched and not allow_empty:
             raise GlobError(
                 f"glob: '{text}' matches no file{' that is not excluded' if exclude else ''} in this package; "

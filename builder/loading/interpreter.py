@@ -112,9 +112,7 @@ class Interpreter:
         execution = self._execute(source, (source.name, text, False, (*loaded, *bound), public, prefix), None)
         return execution, {name: prefix + name for name in execution.exports}
 
-    def _execute(
-        self, source: Source, request: tuple[Any, ...], glob: Callable[..., list[str]] | None
-    ) -> Execution:
+    def _execute(self, source: Source, request: tuple[Any, ...], glob: Callable[..., list[str]] | None) -> Execution:
         process = self._started(source)
         deadline = time.monotonic() + TIME_LIMIT
         self._send(process, source, request)

@@ -260,7 +260,9 @@ class _Loader:
         elif attribute.extensions and not label.name.endswith(attribute.extensions):
             listed = ", ".join(attribute.extensions)
             remedy = f"name a {' or '.join(attribute.extensions)} file"
-            self._report(target, name, label, f"{what} takes {listed} files, not {label.name}", (attribute.doc,), remedy)
+            self._report(
+                target, name, label, f"{what} takes {listed} files, not {label.name}", (attribute.doc,), remedy
+            )
 
     def _check_visible(
         self, target: Target, name: str, label: Label, node: Target | SourceFile | GeneratedFile
@@ -285,7 +287,8 @@ class _Loader:
             inner_package = f"{label.package}/{inner}".lstrip("/")
             right = Label(label.repo, inner_package, label.name[len(inner) + 1 :])
             missing = Diagnostic(
-                f"{label} crosses into the package //{inner_package}", remedy=f'write "{right}", and export the file there'
+                f"{label} crosses into the package //{inner_package}",
+                remedy=f'write "{right}", and export the file there',
             )
         else:
             missing = _no_such_target(label, raw, package, self._files.entries(raw.folder), user=target.label)
@@ -368,7 +371,11 @@ def _no_such_target(
             remedy=f'name its files: glob(["{label.name}/**"])',
         )
     what = "file or target" if looks_like_file and entries is not None else "target"
-    remedy = "mend the label, or create the file" if looks_like_file else f"mend the label, or define it in {raw.source.name}"
+    remedy = (
+        "mend the label, or create the file"
+        if looks_like_file
+        else f"mend the label, or define it in {raw.source.name}"
+    )
     return Diagnostic(
         f"there is no {what} {label}",
         Location(raw.source.name),

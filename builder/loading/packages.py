@@ -29,7 +29,7 @@ _NOT_IN_BUILD_FILES = {
 
 
 class NoPackage(LookupError):
-    """A package that is not there; to be told where its name stands. `known`: reported already."""
+    """A package that is not there; to be told where its name stands."""
 
     def __init__(self, message: str, *, notes: tuple[str, ...] = (), remedy: str | None = None):
         super().__init__(message)
@@ -43,8 +43,9 @@ class RawPackage:
     """What a BUILD file called.
 
     `unevaluated` are the texts of statements that could not be evaluated, which is reported: empty
-    where such a statement may make more than the target that it spells out. `calls` are the calls of rules by target name; `exported` maps file names to the visibility
-    that exports_files() gives them, None for the default.
+    where such a statement may make more than the target that it spells out. `calls` are the calls
+    of rules by target name; `exported` maps file names to the visibility that exports_files() gives
+    them (None for the default) and its call; `defaults` are the arguments of package().
     """
 
     repo: str
@@ -126,7 +127,9 @@ class Packages:
         notes = (f"did you mean '{'@' + repo if repo else ''}//{near}'?",) if near is not None else ()
         if self.files.is_folder(folder):
             where = f"{name}/{BUILD_FILE}" if name else BUILD_FILE
-            raise NoPackage(f"{title} is not a package: there is no file {where}", notes=notes, remedy=f"create {where}")
+            raise NoPackage(
+                f"{title} is not a package: there is no file {where}", notes=notes, remedy=f"create {where}"
+            )
         raise NoPackage(f"there is no package {title}", notes=notes, remedy="mend the label, or create the package")
 
     def _check_not_nested(self, root: str, name: str, title: str) -> None:
@@ -144,7 +147,9 @@ class Packages:
         parent, _, last = name.rpartition("/")
         folder = f"{root}/{parent}" if parent else root
         entries = self.files.entries(folder) or {}
-        beside = [entry for entry, is_folder in entries.items() if is_folder and self.files.is_package(f"{folder}/{entry}")]
+        beside = [
+            entry for entry, is_folder in entries.items() if is_folder and self.files.is_package(f"{folder}/{entry}")
+        ]
         near = nearest(last, beside)
         return f"{parent}/{near}" if parent and near else near
 
@@ -199,7 +204,9 @@ class Packages:
             )
             if any(p.kind == "syntax" for p in execution.problems):
                 package.unevaluated.append("")
-            lines = {p.frames[0].line for p in execution.problems if p.kind != "syntax" and p.frames[0].file == source.name}
+            lines = {
+                p.frames[0].line for p in execution.problems if p.kind != "syntax" and p.frames[0].file == source.name
+            }
             failed = {_statement_at(source, line) for line in lines} - skip
             for statement in (source.statements[number] for number in failed):
                 is_rule = statement.keyword in self._rules and statement.keyword not in loaded.names

@@ -105,7 +105,13 @@ class Source:
         return Location(self.name, line, offset - (self.text.rfind("\n", 0, offset) + 1) + 1)
 
     def diagnostic(
-        self, message: str, start: int, end: int | None = None, *, notes: tuple[str, ...] = (), remedy: str | None = None
+        self,
+        message: str,
+        start: int,
+        end: int | None = None,
+        *,
+        notes: tuple[str, ...] = (),
+        remedy: str | None = None,
     ) -> Diagnostic:
         """A mistake in the characters from `start` to `end`, of which those on the first line are marked."""
         location = self.location(start)

@@ -206,7 +206,9 @@ class TargetMaker:
                     call = raw.calls[name]
                     other = outputs.get(output)
                     if other is not None or (output in raw.calls and output != name):
-                        what = f"{other.generator} makes it too" if other else f"a {raw.calls[output].name} has that name"
+                        what = (
+                            f"{other.generator} makes it too" if other else f"a {raw.calls[output].name} has that name"
+                        )
                         remedy = "rename one of the two"
                         self._report(raw, call, f"output '{output}': {what}", key, WrongValue("", output, remedy))
                     elif output != name:
@@ -223,9 +225,7 @@ class TargetMaker:
         return files
 
     def _report(self, raw: RawPackage, call: Call, message: str, key: str, error: WrongValue) -> None:
-        self._diagnostics.append(
-            call_diagnostic(raw.source, call, message, key, error.text, remedy=error.remedy)
-        )
+        self._diagnostics.append(call_diagnostic(raw.source, call, message, key, error.text, remedy=error.remedy))
 
 
 def _unknown_attribute(raw: RawPackage, call: Call, schema: RuleSchema, key: str) -> Diagnostic:
@@ -235,9 +235,7 @@ def _unknown_attribute(raw: RawPackage, call: Call, schema: RuleSchema, key: str
         notes, remedy = (f"did you mean '{near}'? {attributes[near].doc}",), f"write {near} = …"
     else:
         notes, remedy = (f"it has {', '.join(sorted(attributes))}",), "remove the attribute"
-    return call_diagnostic(
-        raw.source, call, f"{call.name} has no attribute '{key}'", key, notes=notes, remedy=remedy
-    )
+    return call_diagnostic(raw.source, call, f"{call.name} has no attribute '{key}'", key, notes=notes, remedy=remedy)
 
 
 def _missing_attribute(raw: RawPackage, call: Call, name: str, key: str, attribute: Attribute) -> Diagnostic:

@@ -33,7 +33,7 @@ def find_root(start: Path) -> Path:
     raise BuildError(
         Diagnostic(
             f"{start} is not in a workspace: neither it nor a folder above it has a file {WORKSPACE_FILE}",
-            remedy=f'put a file {WORKSPACE_FILE} at the root of your sources, with the line workspace(name = "my_project")',
+            remedy=f'put a file {WORKSPACE_FILE} at the root of your sources: workspace(name = "my_project")',
         )
     )
 

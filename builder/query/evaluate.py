@@ -104,7 +104,10 @@ def _check_call(call: Call, text: str, variables: frozenset[str]) -> None:
             check(argument, text, variables)
         elif not isinstance(argument, Word):
             raise query_error(
-                text, f"{call.function}() takes a word here: {_form(call.function, kinds)}", call.offset, len(call.function)
+                text,
+                f"{call.function}() takes a word here: {_form(call.function, kinds)}",
+                call.offset,
+                len(call.function),
             )
         elif kind == "n" and not argument.text.isdecimal():
             raise query_error(text, f"'{argument.text}' is not a number", argument.offset, len(argument.text))

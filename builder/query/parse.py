@@ -13,7 +13,8 @@ _DEEPEST = 100
 _MOST_OPERATORS = 200
 
 _TOKEN = re.compile(
-    rf"""\s*(?: (?P<quoted>"[^"]*"|'[^']*') | (?P<word>{PLAIN_WORD.pattern}) | (?P<symbol>[()+^,=-]) | (?P<other>\S) )""",
+    rf"""\s* (?: (?P<quoted> "[^"]*" | '[^']*' ) | (?P<word> {PLAIN_WORD.pattern} )
+           | (?P<symbol> [()+^,=-] ) | (?P<other> \S ) )""",
     re.VERBOSE,
 )
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -36,7 +37,9 @@ def parse(text: str) -> Expression:
     parser = _Parser(text)
     expression = parser.expression()
     if parser.next is not None:
-        raise parser.error(f"'{parser.next.text}' is not expected here", "put an operator (+, ^, -) between expressions")
+        raise parser.error(
+            f"'{parser.next.text}' is not expected here", "put an operator (+, ^, -) between expressions"
+        )
     return expression
 
 
@@ -60,7 +63,9 @@ class _Parser:
             kind = match.lastgroup or ""
             token = _Token(kind, match.group(kind), match.start(kind))
             if kind == "other":
-                what = "this quote is not closed" if token.text in "\"'" else f"'{token.text}' has no meaning in a query"
+                what = (
+                    "this quote is not closed" if token.text in "\"'" else f"'{token.text}' has no meaning in a query"
+                )
                 raise query_error(text, what, token.offset, remedy="put words with special characters in quotes")
             self._tokens.append(token)
         self._position = 0

@@ -10,9 +10,7 @@ from rules_executorch.builder.core.label import Label, LabelSyntaxError, parse_l
 
 SEGMENT = st.from_regex(r"[A-Za-z0-9_.+=-]{1,8}", fullmatch=True).filter(lambda s: s not in (".", ".."))
 PATH = st.lists(SEGMENT, min_size=1, max_size=3).map("/".join)
-LABELS = st.builds(
-    Label, st.just("") | st.from_regex(r"[a-z][a-z0-9_]{0,5}", fullmatch=True), st.just("") | PATH, PATH
-)
+LABELS = st.builds(Label, st.just("") | st.from_regex(r"[a-z][a-z0-9_]{0,5}", fullmatch=True), st.just("") | PATH, PATH)
 
 
 @given(LABELS)
@@ -56,7 +54,9 @@ def test_labels_are_relative_to_where_they_stand(text: str, label: Label) -> Non
     assert parse_label(text, repo="r", package="p/q", main_repo="main") == label
 
 
-@pytest.mark.parametrize("text", ["", ":", "//", "a//b", "//a:..", "//../a:b", "//a:/b", "@r:b", "//a:b:c", "/a", "@1//a"])
+@pytest.mark.parametrize(
+    "text", ["", ":", "//", "a//b", "//a:..", "//../a:b", "//a:/b", "@r:b", "//a:b:c", "/a", "@1//a"]
+)
 def test_what_is_no_label_is_refused(text: str) -> None:
     with pytest.raises(LabelSyntaxError):
         parse_label(text, package="p")

@@ -105,7 +105,7 @@ def test_all_mistakes_of_all_packages_are_told_at_once(tmp_path: Path) -> None:
             'thing(name = "z", text = 1 + "a")\n'
             "thing(name = nowhere)\n"
             'strict(name = "s")\n'
-            'thing(srcs = [])\n'
+            "thing(srcs = [])\n"
             'thing("positional")\n'
             'thing(name = "x")\n'
             'thing(name = "ok", deps = [":missing", "//nowhere", "//b:gone"])\n'
@@ -154,7 +154,9 @@ def test_hidden_attributes_cannot_be_given(tmp_path: Path) -> None:
 
 
 def test_functions_do_not_go_into_attributes(tmp_path: Path) -> None:
-    (message,) = messages(tmp_path, {"BUILD": 'load(":m.bzl", "f")\nthing(name = "x", data = f)\n', "m.bzl": "def f(): pass"})
+    (message,) = messages(
+        tmp_path, {"BUILD": 'load(":m.bzl", "f")\nthing(name = "x", data = f)\n', "m.bzl": "def f(): pass"}
+    )
     assert message.startswith("BUILD:2:6: a function cannot be given to a rule")
 
 

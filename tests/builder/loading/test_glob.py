@@ -44,7 +44,9 @@ def test_a_pattern_matches_what_its_regular_expression_does(pattern: str, path: 
 
 @given(st.sets(PATH, max_size=8), PATTERN)
 @settings(max_examples=200, deadline=None)
-def test_walking_finds_exactly_the_files_that_match(tmp_path_factory: pytest.TempPathFactory, paths: set[str], pattern: str) -> None:
+def test_walking_finds_exactly_the_files_that_match(
+    tmp_path_factory: pytest.TempPathFactory, paths: set[str], pattern: str
+) -> None:
     root = tmp_path_factory.mktemp("glob")
     for path in paths:
         try:

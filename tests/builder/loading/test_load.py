@@ -31,7 +31,10 @@ def test_dependencies_are_loaded_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_files_are_targets_too(tmp_path: Path) -> None:
-    files = {"p/BUILD": 'thing(name = "x", srcs = ["f.txt"], outs = ["o.txt"])\nthing(name = "y", srcs = ["o.txt"])\n', "p/f.txt": ""}
+    files = {
+        "p/BUILD": 'thing(name = "x", srcs = ["f.txt"], outs = ["o.txt"])\nthing(name = "y", srcs = ["o.txt"])\n',
+        "p/f.txt": "",
+    }
     graph = load_files(tmp_path, files, "//p:f.txt", "//p:y")
     assert graph.roots == (Label("", "p", "f.txt"), Label("", "p", "y"))
     assert graph.target(parse_label("//p:f.txt")) == SourceFile(Label("", "p", "f.txt"), tmp_path / "p/f.txt")
@@ -56,11 +59,17 @@ def test_wildcards_leave_out_manual_targets_and_other_workspaces(tmp_path: Path)
 
 
 def test_other_repositories_are_loaded_by_their_names(tmp_path: Path) -> None:
-    write_workspace(tmp_path / "w", {"a/BUILD": 'thing(name = "x", deps = ["@other//p:y", "@w//a:z"])\nthing(name = "z")\n'})
+    write_workspace(
+        tmp_path / "w", {"a/BUILD": 'thing(name = "x", deps = ["@other//p:y", "@w//a:z"])\nthing(name = "z")\n'}
+    )
     write_workspace(
         tmp_path / "o",
-        {"p/BUILD": PUBLIC + 'load("//:m.bzl", "f")\nf(name = "y", deps = ["//q"])\n', "q/BUILD": PUBLIC + 'thing(name = "q")\n',
-         "BUILD": "", "m.bzl": "def f(**kw): thing(**kw)\n"},
+        {
+            "p/BUILD": PUBLIC + 'load("//:m.bzl", "f")\nf(name = "y", deps = ["//q"])\n',
+            "q/BUILD": PUBLIC + 'thing(name = "q")\n',
+            "BUILD": "",
+            "m.bzl": "def f(**kw): thing(**kw)\n",
+        },
     )
     (tmp_path / "w/WORKSPACE").write_text('workspace(name = "w")\nlocal_repository(name = "other", path = "../o")\n')
     graph = load(find_workspace(tmp_path / "w"), ["//a:x", "@other//..."], SCHEMAS)
@@ -99,7 +108,9 @@ def test_a_long_chain_of_dependencies_is_loaded(tmp_path: Path) -> None:
     ],
 )
 def test_visibility_is_kept(tmp_path: Path, visibility: str, visible_from: set[str]) -> None:
-    files = {"a/BUILD": f'thing(name = "x", visibility = {visibility}, outs = ["o"])\nthing(name = "same", deps = [":x"])\n'}
+    files = {
+        "a/BUILD": f'thing(name = "x", visibility = {visibility}, outs = ["o"])\nthing(name = "same", deps = [":x"])\n'
+    }
     for user in ("b", "b/c", "bc"):
         files[f"{user}/BUILD"] = 'thing(name = "u", deps = ["//a:x"], srcs = ["//a:o"])\n'
     write_workspace(tmp_path, files)
@@ -167,7 +178,9 @@ def test_what_a_label_must_name(tmp_path: Path, attribute: str, message: str) ->
 
 
 def test_two_targets_cannot_make_one_file(tmp_path: Path) -> None:
-    files = {"BUILD": 'thing(name = "a", outs = ["o"])\nthing(name = "b", outs = ["o"])\nthing(name = "c", outs = ["a"])\n'}
+    files = {
+        "BUILD": 'thing(name = "a", outs = ["o"])\nthing(name = "b", outs = ["o"])\nthing(name = "c", outs = ["a"])\n'
+    }
     assert messages(tmp_path, files) == [
         "BUILD:2:27: output 'o': //:a makes it too",
         "BUILD:3:27: output 'a': a thing has that name",
@@ -212,7 +225,9 @@ def test_patterns_that_mean_nothing(tmp_path: Path, pattern: str, message: str) 
         ("//a/...:all", "", ["//a:a", "//a:x", "//a/b:b"]),
     ],
 )
-def test_patterns_are_relative_to_where_they_are_typed(tmp_path: Path, typed: str, package: str, means: list[str]) -> None:
+def test_patterns_are_relative_to_where_they_are_typed(
+    tmp_path: Path, typed: str, package: str, means: list[str]
+) -> None:
     files = {"a/BUILD": 'thing(name = "a")\nthing(name = "x")\n', "a/b/BUILD": 'thing(name = "b")\n', "a/b/f.txt": ""}
     assert names(load_files(tmp_path, files, typed, package=package)) == means
 
@@ -229,7 +244,9 @@ def test_package_is_called_once_and_first(tmp_path: Path) -> None:
 
 
 def test_build_files_are_lists_of_what_there_is(tmp_path: Path) -> None:
-    files = {"BUILD": 'def f():\n    pass\nfor x in []:\n    pass\nif True:\n    f()\nelse:\n    f()\nthing(name = "x")\n'}
+    files = {
+        "BUILD": 'def f():\n    pass\nfor x in []:\n    pass\nif True:\n    f()\nelse:\n    f()\nthing(name = "x")\n'
+    }
     assert [message.partition(":")[2][:4] for message in messages(tmp_path, files)] == ["1:1:", "3:1:", "5:1:"]
 
 

@@ -15,8 +15,8 @@ def test_macros_constants_and_renamed_symbols_are_loaded(tmp_path: Path) -> None
             'load(":c.bzl", "WORDS", shout = "loud")\n'
             "def macro(name, **kwargs):\n"
             '    """Makes a thing."""\n'
-            '    thing(name = name, words = [shout(w) for w in WORDS], **kwargs)\n'
-            "EXTRA = WORDS + [\"three\"]\n"
+            "    thing(name = name, words = [shout(w) for w in WORDS], **kwargs)\n"
+            'EXTRA = WORDS + ["three"]\n'
         ),
         "b/c.bzl": 'WORDS = ["one", "two"]\ndef loud(word): return word.upper()\n',
         "BUILD": (
@@ -116,8 +116,14 @@ def test_a_mistake_in_a_module_is_told_once(tmp_path: Path) -> None:
         ('load(":m.bzl", "loaded")', "1:16: :m.bzl does not define 'loaded'"),
         ('load(":m.bzl")', "1:6: this load() names nothing to load"),
         ("load()", "1:1: load() takes literal strings only: a .bzl file, then the names to load from it"),
-        ('load(":m.bzl", NAME)', "1:16: load() takes literal strings only: a .bzl file, then the names to load from it"),
-        ('load(":m.bzl", "f" + "g")', "1:20: load() takes literal strings only: a .bzl file, then the names to load from it"),
+        (
+            'load(":m.bzl", NAME)',
+            "1:16: load() takes literal strings only: a .bzl file, then the names to load from it",
+        ),
+        (
+            'load(":m.bzl", "f" + "g")',
+            "1:20: load() takes literal strings only: a .bzl file, then the names to load from it",
+        ),
         ('load(":m.py", "f")', "1:6: ':m.py' cannot be loaded: it is not a .bzl file"),
         ('load(":n.bzl", "f")', "1:6: ':n.bzl' cannot be loaded: there is no file n.bzl in //"),
         ('load("//q:n.bzl", "f")', "1:6: '//q:n.bzl' cannot be loaded: there is no file n.bzl in //q"),
@@ -150,7 +156,7 @@ def test_rules_cannot_be_called_while_a_module_is_loaded(tmp_path: Path) -> None
 def test_failures_in_a_macro_tell_who_called(tmp_path: Path) -> None:
     files = {
         "BUILD": 'load(":m.bzl", "f")\nf(\n  name = "x",\n)\n',
-        "m.bzl": 'def f(name):\n    g(name)\ndef g(name):\n    return name + 1\n',
+        "m.bzl": "def f(name):\n    g(name)\ndef g(name):\n    return name + 1\n",
     }
     assert messages(tmp_path, files) == ["m.bzl:4:17: '+' cannot join string and int"]
 

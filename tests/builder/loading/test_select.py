@@ -16,14 +16,20 @@ SETTINGS = (
 
 def select_in(root: Path, attribute: str, *configs: str) -> object:
     name = attribute.partition(" ")[0]
-    graph = load_files(root, {"BUILD": SETTINGS + f'thing(name = "x", {attribute})\n', "c/BUILD": SETTINGS}, configs=configs)
+    graph = load_files(
+        root, {"BUILD": SETTINGS + f'thing(name = "x", {attribute})\n', "c/BUILD": SETTINGS}, configs=configs
+    )
     return target_of(graph, "//:x").attributes[name]
 
 
 @pytest.mark.parametrize(
     ("attribute", "released", "otherwise"),
     [
-        ('words = ["a"] + select({":release": ["r"], "//conditions:default": ["d"]}) + ["z"]', ("a", "r", "z"), ("a", "d", "z")),
+        (
+            'words = ["a"] + select({":release": ["r"], "//conditions:default": ["d"]}) + ["z"]',
+            ("a", "r", "z"),
+            ("a", "d", "z"),
+        ),
         ('words = select({"//:release": ["r"], "//conditions:default": []})', ("r",), ()),
         ('words = select({"//c:release": ("r",), "//conditions:default": None})', ("r",), ()),
         ('words = select({":shipping": ["r"], "//conditions:default": ["d"]})', ("r",), ("d",)),
@@ -39,7 +45,11 @@ def select_in(root: Path, attribute: str, *configs: str) -> object:
             {"k": ("a",), "l": {"m": "x"}},
         ),
         ('table = {"k": select({":release": "r", "//conditions:default": "d"})}', {"k": "r"}, {"k": "d"}),
-        ('table = {"j": "1"} | select({":release": {"k": "r"}, "//conditions:default": {}})', {"j": "1", "k": "r"}, {"j": "1"}),
+        (
+            'table = {"j": "1"} | select({":release": {"k": "r"}, "//conditions:default": {}})',
+            {"j": "1", "k": "r"},
+            {"j": "1"},
+        ),
     ],
 )
 def test_the_branch_that_holds_is_taken(tmp_path: Path, attribute: str, released: object, otherwise: object) -> None:
@@ -65,7 +75,9 @@ def test_a_select_of_a_constant_in_a_module_is_relative_to_the_package_that_uses
 
 
 def test_labels_in_the_branch_that_is_not_taken_are_no_dependencies(tmp_path: Path) -> None:
-    files = {"BUILD": SETTINGS + 'thing(name = "x", deps = select({":release": ["//gone"], "//conditions:default": []}))\n'}
+    files = {
+        "BUILD": SETTINGS + 'thing(name = "x", deps = select({":release": ["//gone"], "//conditions:default": []}))\n'
+    }
     assert target_of(load_files(tmp_path / "1", files), "//:x").dependencies == ()
     assert "there is no package //gone" in messages(tmp_path / "2", files, configs=("release",))[0]
 
@@ -78,7 +90,10 @@ def test_labels_in_the_branch_that_is_not_taken_are_no_dependencies(tmp_path: Pa
         ('words = select({":relaese": ["r"], "//conditions:default": []})', "there is no target //:relaese"),
         ('words = select({"//gone:x": ["r"], "//conditions:default": []})', "there is no package //gone"),
         ('words = select({":x": ["r"], "//conditions:default": []})', "//:x is a thing, not a config_setting"),
-        ('words = select({"//a:b:c": ["r"], "//conditions:default": []})', "'//a:b:c' is not a label: 'b:c' is not a target name"),
+        (
+            'words = select({"//a:b:c": ["r"], "//conditions:default": []})',
+            "'//a:b:c' is not a label: 'b:c' is not a target name",
+        ),
         ("words = select({})", "select takes a dict of at least one condition and what to use where it holds"),
         ("words = select([])", "select takes a dict of at least one condition and what to use where it holds"),
         (

@@ -16,7 +16,7 @@ from rules_executorch.builder.loading.source import Source, read_source
 STATEMENTS = st.sampled_from(
     [
         'load(":a.bzl", "b")',
-        'x = [\n  1,\n]',
+        "x = [\n  1,\n]",
         "x = 1; y = 2",
         'f(\n    name = "a)",\n    srcs = glob(["*.py"]),\n)',
         '"""doc\n(not a bracket\n"""',

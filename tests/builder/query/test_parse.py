@@ -76,7 +76,9 @@ def test_mistakes_are_told_with_their_place(text: str, column: int, message: str
     assert (diagnostic.location.column, diagnostic.message) == (column, message)
 
 
-@pytest.mark.parametrize("text", ["(" * 5000 + "a", "deps(" * 5000, "let x = " * 5000, "a + (" * 5000, "let x = a in " * 5000])
+@pytest.mark.parametrize(
+    "text", ["(" * 5000 + "a", "deps(" * 5000, "let x = " * 5000, "a + (" * 5000, "let x = a in " * 5000]
+)
 def test_deep_nesting_is_a_mistake_not_a_crash(text: str) -> None:
     with pytest.raises(BuildError, match="nested more than 100 deep"):
         parse(text)
