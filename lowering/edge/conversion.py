@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import sympy
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves, tree_map
 
+from ..errors import LoweringError
 from ..operators import OperatorSet
 from .aliasing import Handle, UnsupportedAliasing, view_inverse
 from .decompositions import decompositions_of, torch_decomposition
@@ -60,6 +62,7 @@ class Conversion:
         self._owner = owner
         self._symbols = Symbols(self.graph, context.fake_mode.shape_env)
         self._meta: dict[str, Any] = {}
+        self._source: Node | None = None
 
     # -- The walk -----------------------------------------------------------------------------
 
@@ -78,6 +81,7 @@ class Conversion:
             elif node.op == "output":
                 return _with_values(values, node.args[0])
             else:
+                self._source = node
                 self._meta = {key: node.meta[key] for key in _INHERITED if key in node.meta}
                 self._meta["debug_handle"] = next(self.context.debug_handles)
                 args, kwargs = _with_values(values, (node.args, node.kwargs))
@@ -201,10 +205,25 @@ class Conversion:
         recordings = self.context.recordings
         key = (function, signature((args, kwargs), {}))
         if key not in recordings:
-            fakes = _distinct_fakes(_handles((args, kwargs)), self.context.fake_mode)
-            fake_args, fake_kwargs = tree_map(lambda v: fakes[id(v)] if isinstance(v, Handle) else v, (args, kwargs))
-            recordings[key] = record(function, fake_args, fake_kwargs, self.context.fake_mode)
+            recordings[key] = self._record(function, args, kwargs)
         return recordings[key]
+
+    def _record(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Recording | None:
+        fake_mode = self.context.fake_mode
+        fakes = _distinct_fakes(_handles((args, kwargs)), fake_mode)
+        fake_args, fake_kwargs = tree_map(lambda v: fakes[id(v)] if isinstance(v, Handle) else v, (args, kwargs))
+        guards = len(fake_mode.shape_env.guards) if fake_mode.shape_env else 0
+        recording = record(function, fake_args, fake_kwargs, fake_mode)
+        if recording is not None and any(step.op.namespace == "prims" for step in recording.steps):
+            return None  # PyTorch's own primitives lead no further
+        for guard in fake_mode.shape_env.guards[guards:] if fake_mode.shape_env else ():
+            if isinstance(guard.expr, sympy.Eq):  # true of the example inputs, and of no others
+                raise LoweringError(
+                    f"the decomposition of this operator holds only for sizes with {guard.expr.lhs} = {guard.expr.rhs}",
+                    node=self._source,
+                    remedies=["make that dimension static", "write the model without the operator, or delegate it"],
+                )
+        return recording
 
     def _play(self, recording: Recording, args: Any, kwargs: Any) -> Any:
         """Append what was recorded, applied to `args` and `kwargs`; the results that it names."""

@@ -50,17 +50,18 @@ def to_edge_program(
     `preserve_ops` are kept whole where `keep`, given the node, says so (everywhere without it).
     What has no kernel in the end is left for a backend to take; `verify` refuses the rest.
     """
+    kept = frozenset(preserve_ops)
     try:
-        return _convert(program, frozenset(preserve_ops), keep, operators)
-    except UnsupportedAliasing:
-        # PyTorch's own functionalisation knows all aliases; it traces the whole program again.
-        program = program.run_decompositions({})
-    try:
-        return _convert(program, frozenset(preserve_ops), keep, operators)
+        return _convert(program, kept, keep, operators)
     except UnsupportedAliasing as error:
+        unsupported = error
+    try:
+        # PyTorch's own functionalisation knows all aliases; it traces the whole program again.
+        return _convert(program.run_decompositions({}), kept, keep, operators)
+    except UnsupportedAliasing:
         raise LoweringError(
-            f"the program writes to memory, or shares it, in a way that has no functional form: {error}",
-            node=error.node,
+            f"the program writes to memory, or shares it, in a way that has no functional form: {unsupported}",
+            node=unsupported.node,
             remedies=["write the model without the in-place operator, or on a clone of the tensor"],
         ) from None
 

@@ -39,14 +39,16 @@ class OperatorSet:
         if _DIM_ORDER_KERNELS.get(name) in self.names:
             return _DIM_ORDER_KERNELS[name]
         out = out_variant(op)
-        for candidate in (out, op):
-            if candidate is not None and registry_name(candidate) in self.names:
-                return registry_name(candidate)
-        return None
+        candidates = [registry_name(op)] if out is None else [registry_name(out), registry_name(op)]
+        if out is None and op.namespace != "aten":
+            # An extension's operators have out-variants in the runtime that PyTorch may not know.
+            overload = op._schema.overload_name
+            candidates.append(f"{name}.{overload}_out" if overload else f"{name}.out")
+        return next((candidate for candidate in candidates if candidate in self.names), None)
 
     def nearest(self, name: str, count: int = 3) -> list[str]:
         """Kernels whose names are close to `name`, best first."""
-        return difflib.get_close_matches(name, sorted(self.names), count)
+        return difflib.get_close_matches(name, sorted(self.names), count, cutoff=0.75)
 
 
 def registry_name(op: OpOverload) -> str:

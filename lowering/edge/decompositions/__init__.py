@@ -8,6 +8,7 @@ from typing import Any
 
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._ops import OpOverload
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ..schemas import is_composite
 from . import (  # noqa: F401  (they register themselves)
@@ -37,11 +38,23 @@ def decompositions_of(op: OpOverload) -> tuple[Callable[..., Any], ...]:
 
 @cache
 def torch_decomposition(op: OpOverload) -> Callable[..., Any] | None:
-    """PyTorch's own decomposition of `op`: towards core ATen if it can, else any that it has."""
-    function = _core_table().get(op)
-    if function is not None or is_composite(op):
-        return function or op.decompose
-    return decomposition_table.get(op)
+    """PyTorch's own decomposition of `op`: towards core ATen if it can, else any that it has.
+
+    It declines, by NotImplemented, where PyTorch's function fails: some need values that only a
+    run would tell.
+    """
+    function = _core_table().get(op) or (op.decompose if is_composite(op) else decomposition_table.get(op))
+    return _declining(function) if function is not None else None
+
+
+def _declining(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decompose(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except (RuntimeError, NotImplementedError, GuardOnDataDependentSymNode):
+            return NotImplemented
+
+    return decompose
 
 
 @cache

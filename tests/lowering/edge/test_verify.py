@@ -1,0 +1,66 @@
+"""What is no edge program, or has no kernel, is refused with its node, the model's line and ways out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support.edge_programs import calls, edge_of
+
+from rules_executorch.lowering.edge.to_edge import to_edge_program
+from rules_executorch.lowering.edge.verify import verify_edge_program
+from rules_executorch.lowering.errors import LoweringError
+
+aten = torch.ops.aten
+
+
+class NoKernel(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.lgamma(x) + 1
+
+
+def test_an_operator_without_kernel_is_named_with_its_line_and_remedies() -> None:
+    edge = edge_of(NoKernel(), torch.rand(3), verify=False)
+    with pytest.raises(LoweringError) as error:
+        verify_edge_program(edge)
+    lines = str(error.value).splitlines()
+    assert lines[0] == "the target runtime has no kernel for aten.lgamma.default"
+    assert "test_verify.py" in lines[2] and "return torch.lgamma(x) + 1" in lines[2]
+    assert any(line.strip().startswith("1. delegate") for line in lines)
+
+
+def test_it_is_left_whole_for_a_backend_to_take() -> None:
+    edge = edge_of(NoKernel(), torch.rand(3), verify=False)
+    assert calls(edge)[0] == "lgamma.default"
+    verify_edge_program(edge, allowed=[aten.lgamma.default])
+
+
+def test_in_a_body_too() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: (torch.lgamma(x),), lambda x: (x + 1,), (x,))[0]
+
+    edge = edge_of(program, torch.rand(3), verify=False)
+    with pytest.raises(LoweringError, match="lgamma"):
+        verify_edge_program(edge)
+
+
+def test_a_program_as_exported_is_no_edge_program() -> None:
+    exported = torch.export.export(torch.nn.Flatten(), (torch.rand(2, 3, 4),))
+    with pytest.raises(LoweringError, match="to_edge"):
+        verify_edge_program(exported.run_decompositions({}))
+
+
+def test_every_value_has_its_metadata() -> None:
+    edge = edge_of(lambda x: x + 1, torch.rand(3))
+    del next(node for node in edge.graph.nodes if node.op == "call_function").meta["val"]
+    with pytest.raises(LoweringError, match="val"):
+        verify_edge_program(edge)
+
+
+def test_a_mutation_that_has_no_functional_form_is_an_error_with_its_line() -> None:
+    class Overlapping(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.complex(x, x).mul_(2j).real
+
+    with pytest.raises(LoweringError, match="functional form") as error:
+        to_edge_program(torch.export.export(Overlapping(), (torch.rand(3),)))
+    assert "torch.complex(x, x)" in str(error.value)
