@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from ..errors import LoweringError
 from .backend import DelegationSpec
 from .extract import Extractor
-from .graph_copy import attribute_of, copy_spec, new_graph_module, rebuild, untagged
+from .graph_copy import attribute_of, copy_node, copy_spec, new_graph_module, rebuild, untagged
 from .lowered_module import LoweredBackendModule, executorch_call_delegate
 from .tags import Ownership, Partition, find_ownership, find_partitions
 
@@ -88,7 +88,7 @@ class _Cutter:
             elif step not in ownership.inputs and not (step.op == "get_attr" and step.users.keys() <= tags.keys()):
                 if step.op == "get_attr":
                     attributes[step.target] = self._cut_attribute(source, step.target)
-                nodes[step] = graph.node_copy(step, nodes.__getitem__)
+                nodes[step] = copy_node(graph, step, nodes)
                 nodes[step].meta = untagged(step.meta)
         return graph, attributes
 

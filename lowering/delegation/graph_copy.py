@@ -41,10 +41,17 @@ def _copy_graph(graph_module: torch.fx.GraphModule) -> tuple[torch.fx.Graph, dic
     attributes: dict[str, Any] = {}
     nodes: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in graph_module.graph.nodes:
-        nodes[node] = graph.node_copy(node, nodes.__getitem__)
+        nodes[node] = copy_node(graph, node, nodes)
         if node.op == "get_attr":
             attributes[node.target] = copy_attribute(graph_module, node.target)
     return graph, attributes
+
+
+def copy_node(graph: torch.fx.Graph, node: torch.fx.Node, nodes: Mapping[torch.fx.Node, torch.fx.Node]) -> torch.fx.Node:
+    """A copy of a node under its own name, also where that is a name of Python's such as `input`."""
+    copied = graph.node_copy(node, nodes.__getitem__)
+    copied.name = node.name
+    return copied
 
 
 def attribute_of(module: torch.nn.Module, target: str) -> Any:

@@ -1,0 +1,103 @@
+"""A program's nodes → a graph of XNNPACK's nodes, through the table of operators."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from rules_executorch.lowering.edge.layout import is_channels_last
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from .builder import FLOATS, Builder, check_sizes
+from .graph import Graph, Unsupported, Value
+from .operators import encode
+
+LIFTED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+
+class Converter:
+    """Values of the nodes converted so far, and the builder that they are appended to.
+
+    `constants` gives the data of placeholders that are constant, when asked.
+    """
+
+    def __init__(self, constants: Mapping[torch.fx.Node, Callable[[], torch.Tensor]]):
+        self.builder = Builder()
+        self.values: dict[torch.fx.Node, Any] = {}
+        self._constants = constants
+
+    def convert(self, node: torch.fx.Node) -> Any:
+        """The Value of a call_function node, or a tuple of them. Raises Unsupported."""
+        self.builder.debug_handle = node.meta.get("debug_handle", 0)
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self.operand)
+        if node.target is operator.getitem:
+            return args[0][args[1]]
+        result = encode(self.builder, node.target, node.meta["val"], args, kwargs)
+        if isinstance(result, tuple):
+            _check_items(node, result)
+        return result
+
+    def operand(self, node: torch.fx.Node) -> Any:
+        """A node's value as an argument: a Value, a tuple of them, or a number. Raises Unsupported."""
+        if node not in self.values:
+            self.values[node] = self._outside(node)
+        return self.values[node]
+
+    def _outside(self, node: torch.fx.Node) -> Any:
+        """What comes from outside of what was converted: an input or a constant."""
+        val = node.meta.get("val")
+        if isinstance(val, (list, tuple)):
+            return tuple(_input(node, item) if isinstance(item, torch.Tensor) else None for item in val)
+        if not isinstance(val, torch.Tensor):
+            return val
+        value = _input(node, val)
+        if node in self._constants:
+            return Value(value.sizes, value.dtype, self._constants[node])
+        return value
+
+
+def _input(node: torch.fx.Node, val: torch.Tensor) -> Value:
+    if val.dtype not in FLOATS:
+        raise Unsupported(f"XNNPACK has no values of {val.dtype}, which {node.name} is")
+    check_sizes(val.shape)
+    return Value(tuple(val.shape), FLOATS[val.dtype])
+
+
+def _check_items(node: torch.fx.Node, results: tuple[Any, ...]) -> None:
+    for user in node.users:
+        if user.target is operator.getitem and results[user.args[1]] is None:
+            raise Unsupported(f"its result {user.args[1]} is used")
+
+
+def convert_program(program: ExportedProgram) -> Graph:
+    """The graph of one partition. Raises Unsupported, with the node in `node` of the exception."""
+    placeholders = program.graph.find_nodes(op="placeholder")
+    specs = dict(zip(placeholders, program.graph_signature.input_specs))
+    converter = Converter(
+        {node: _data(program, spec.target) for node, spec in specs.items() if spec.kind in LIFTED}
+    )  # fmt: skip
+    inputs = [node for node, spec in specs.items() if spec.kind not in LIFTED]
+    for node in program.graph.nodes:
+        if node.op == "call_function":
+            try:
+                converter.values[node] = converter.convert(node)
+            except Unsupported as reason:
+                reason.node = node
+                raise
+    outputs = program.graph.output_node().args[0]
+    values = [converter.values.get(node) for node in inputs]
+    return Graph(
+        inputs=tuple(value if isinstance(value, Value) else None for value in values),
+        outputs=tuple(converter.operand(node) for node in outputs),
+        nodes=tuple(converter.builder.nodes),
+        input_channels_last=tuple(is_channels_last(node.meta.get("val")) for node in inputs),
+        output_channels_last=tuple(is_channels_last(node.meta["val"]) for node in outputs),
+    )
+
+
+def _data(program: ExportedProgram, name: str) -> Callable[[], torch.Tensor]:
+    tensors: Any = program.state_dict if name in program.state_dict else program.constants
+    return lambda: tensors[name].detach()

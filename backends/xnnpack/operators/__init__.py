@@ -1,0 +1,8 @@
+"""The table of operators: what each ATen operator is made of, for the partitioner and for preprocess alike."""
+
+from __future__ import annotations
+
+from . import attention, convolution, elementwise, linear, normalization, pooling, shapes  # noqa: F401  (they register)
+from .table import ENCODERS, encode
+
+__all__ = ["ENCODERS", "encode"]
