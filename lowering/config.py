@@ -10,6 +10,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassResult
 
 from .emit.config import EmitConfig, MemoryConfig
+from .operators import OperatorSet, stock
 
 # A pass over a method's graph: it may change the graph in place (and return None), or return a new one.
 Pass = Callable[[GraphModule], "PassResult | GraphModule | None"]
@@ -21,12 +22,14 @@ class EdgeCompileConfig:
 
     `preserve_ops` stay whole although they have a decomposition; `_core_aten_ops_exception_list`
     may appear although the target runtime has no kernel for them. With `_check_ir_validity` off,
-    an operator without a kernel is found only when the program is emitted.
+    an operator without a kernel is found only when the program is emitted. `operators` are the
+    kernels of the target runtime: what it lacks is decomposed, delegated or refused.
     """
 
     _check_ir_validity: bool = True
     _core_aten_ops_exception_list: Sequence[torch._ops.OpOverload] = ()
     preserve_ops: Sequence[torch._ops.OpOverload] = ()
+    operators: OperatorSet = stock
 
 
 MemoryPlanningPass = MemoryConfig  # ExecuTorch's name for it
@@ -51,8 +54,8 @@ class ExecutorchBackendConfig:
     external_constants: bool | Callable[[Node], str | None] = False
     emit_mutable_buffer_names: bool = False
 
-    def emit_config(self) -> EmitConfig:
-        """The part of this that emission takes."""
+    def emit_config(self, operators: OperatorSet = stock) -> EmitConfig:
+        """The part of this that emission takes, for a runtime that has `operators`."""
         optional = {
             "constant_tensor_alignment": self.constant_tensor_alignment,
             "delegate_alignment": self.delegate_alignment,
@@ -64,5 +67,6 @@ class ExecutorchBackendConfig:
             emit_stacktrace=self.emit_stacktrace,
             extract_delegate_segments=self.extract_delegate_segments,
             segment_alignment=self.segment_alignment,
+            operators=operators,
             **{name: value for name, value in optional.items() if value is not None},
         )

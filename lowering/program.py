@@ -174,11 +174,11 @@ class EdgeProgramManager:
         """Plan memory and emit. Raises LoweringError naming what the target runtime cannot run."""
         config = config or ExecutorchBackendConfig()
         programs = transform_all(self._programs, config.passes)
-        exceptions = self.compile_config._core_aten_ops_exception_list
+        exceptions, operators = self.compile_config._core_aten_ops_exception_list, self.compile_config.operators
         if self.compile_config._check_ir_validity:
             for program in programs.values():
-                verify_edge_program(program, allowed=exceptions)
-        emitted = emit_program(programs, self._constant_methods, config.emit_config())
+                verify_edge_program(program, operators, allowed=exceptions)
+        emitted = emit_program(programs, self._constant_methods, config.emit_config(operators))
         return ExecutorchProgramManager(emitted, programs, self._constant_methods)
 
 
@@ -264,7 +264,8 @@ def _edge(
     ops: Collection[OpOverload] = (),
     keep: Callable[[Node], bool] | None = None,
 ) -> ExportedProgram:
-    return to_edge_program(program, preserve_ops=(*config.preserve_ops, *ops), keep=keep)
+    preserve_ops = (*config.preserve_ops, *ops)
+    return to_edge_program(program, preserve_ops=preserve_ops, keep=keep, operators=config.operators)
 
 
 def _calls_any(program: ExportedProgram, ops: Collection[OpOverload]) -> bool:

@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from ..errors import LoweringError
-from ..operators import OperatorSet, stock
+from ..operators import OperatorSet, llm, quantized, stock
 from .schemas import returns_alias
 
 # Functions on sizes, each with the runtime's kernel for it.
@@ -108,6 +108,12 @@ def _verify_operator(node: Node, op: OpOverload, operators: OperatorSet) -> None
 def _remedies(op: OpOverload, operators: OperatorSet) -> list[str]:
     near = [name for name in operators.nearest(op._schema.name) if not name.startswith("executorch_prim")]
     remedies = ["delegate the node to a backend that has the operator"]
+    for name, extension in (("quantized", quantized), ("llm", llm)):
+        if extension.kernel(op) is not None:
+            remedies.append(
+                f"link the runtime's {name} kernels, and say that the target has them: "
+                f"EdgeCompileConfig(operators=stock | {name}) of rules_executorch.lowering.operators"
+            )
     if near:
         remedies.append(f"write the model with what the runtime has; near in name: {', '.join(near)}")
     remedies.append("register a kernel with the runtime, and name it in the set of operators of the target")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import torch.fx
 
+from ..operators import OperatorSet, stock
+
 DEFAULT_EXTERNAL_TAG = "_default_external_constant"
 """The .ptd file, without its ending, that constants go to where no other is said."""
 
@@ -36,6 +38,7 @@ class EmitConfig:
     the function returns a file's tag. `emit_mutable_buffer_names` stores the names of state tensors.
     `emit_stacktrace` stores the model's source lines beside the instructions. With
     `extract_delegate_segments` off, delegates' blobs lie among the tables. Alignments are in bytes.
+    `operators` names the kernels of operators of which PyTorch knows no out-variant.
     """
 
     memory: MemoryConfig | Mapping[str, MemoryConfig] = field(default_factory=MemoryConfig)
@@ -46,6 +49,7 @@ class EmitConfig:
     segment_alignment: int = 128
     constant_tensor_alignment: int = 16
     delegate_alignment: int = 1
+    operators: OperatorSet = stock
 
     def memory_of(self, method: str) -> MemoryConfig:
         """The memory options of one method."""

@@ -30,14 +30,18 @@ def emit_operator(emitter: Emitter, node: Node) -> Any:
     op = node.target
     assert isinstance(op, OpOverload)
     out = out_variant(op)
-    if out is None:
+    extension = emitter.config.operators.kernel(op) if out is None else None
+    if out is None and extension is None:
         raise LoweringError(
             f"{op} has no variant that writes into a tensor given to it, so the runtime cannot run it",
             node=node,
             remedies=["delegate the node to a backend", "express it in the model by other operators"],
         )
     results = _results(emitter, node)
-    call_kernel(emitter, node, out, bound_arguments(node), results)
+    if out is not None:
+        call_kernel(emitter, node, out, bound_arguments(node), results)
+    else:
+        _call_extension(emitter, node, extension, results)
     for operand in overwritable_operands(node):
         if isinstance(results, int) and isinstance(emitter.env.get(operand), int):
             emitter.code.may_overwrite(results, emitter.env[operand])
@@ -76,6 +80,18 @@ def call_kernel(
     else:
         args.append(emitter.values.add(schema.TensorList(results)))
     emitter.code.kernel(kernel._schema.name, kernel._schema.overload_name, args)
+
+
+def _call_extension(emitter: Emitter, node: Node, kernel: str, results: int | tuple[int, ...]) -> None:
+    """Call a kernel of which PyTorch has the functional operator only: its results follow that one's arguments."""
+    arguments = bound_arguments(node)
+    args = [_argument(emitter, p, arguments[p.name], node) for p in node.target._schema.arguments]
+    if isinstance(results, int):
+        args += [results, results]
+    else:
+        args += [*results, emitter.values.add(schema.TensorList(results))]
+    name, _, overload = kernel.partition(".")
+    emitter.code.kernel(name, overload, args)
 
 
 def _results(emitter: Emitter, node: Node) -> int | tuple[int, ...]:
