@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-VERBS = ("build", "test", "run", "query", "clean", "inspect", "help")
+from .words import VERBS, CommandLineError, split_words
 
 _DESCRIPTION = "Builds on-device models, and the apps that use them, from BUILD files."
 
@@ -21,10 +21,6 @@ Targets:
 _EXCLUSION = "\0"
 
 
-class CommandLineError(Exception):
-    """The command line cannot be understood; the message says why."""
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:
         raise CommandLineError(f"error: {message}\n  to fix: see `{self.prog} --help`")
@@ -37,9 +33,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         CommandLineError: it is not a command line of ours.
         SystemExit: help or the version was asked for, and printed.
     """
-    directory, rest = _directory(arguments)
-    verb, rest = (rest[0], rest[1:]) if rest and rest[0] in VERBS else ("build" if rest else "help", rest)
-    if verb == "build" and rest and rest[0] in ("-h", "--help", "--version") and "build" not in arguments[:1]:
+    directory, named, rest = split_words(arguments)
+    verb = named or ("build" if rest else "help")
+    if named is None and rest and rest[0] in ("-h", "--help", "--version"):
         verb, rest = ("version", []) if rest[0] == "--version" else ("help", [])
     after: list[str] = []
     if verb == "run" and "--" in rest:
@@ -53,19 +49,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if hasattr(options, "targets"):
         options.targets = [word.removeprefix(_EXCLUSION) for word in options.targets]
     return options
-
-
-def _directory(arguments: list[str]) -> tuple[str | None, list[str]]:
-    """The folders given with -C before the verb, one relative to the other as make has it, and the rest."""
-    directory, rest = None, list(arguments)
-    while rest and rest[0].startswith("-C"):
-        word = rest.pop(0)[2:]
-        if not word:
-            if not rest:
-                raise CommandLineError("error: -C needs a folder")
-            word = rest.pop(0)
-        directory = os.path.join(directory or "", word)
-    return directory, rest
 
 
 def parser_of(verb: str) -> argparse.ArgumentParser:
@@ -164,6 +147,11 @@ def _add_build_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", "--keep_going", action="store_true", help="after a failure, build all that can be built")
     parser.add_argument("-j", "--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N", help="actions at once")
     parser.add_argument("--disk_cache", metavar="DIR", help="where results are kept (default: the user's cache folder)")
+    parser.add_argument(
+        "--sandbox",
+        choices=("namespaces", "landlock", "forest"),
+        help="how actions are kept to what they declare (default: the first of these that this machine allows)",
+    )
     parser.add_argument("--explain", action="store_true", help="say of each action that ran what had changed")
     parser.add_argument("--color", choices=("yes", "no", "auto"), default="auto", help="colors (default: on a terminal)")
     parser.add_argument("--noprogress", action="store_true", help="do not say what is being done")

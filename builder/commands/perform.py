@@ -13,8 +13,10 @@ from ..core.action import Action
 from ..core.digest import digest_bytes
 from ..core.diagnostics import BuildError, Diagnostic
 from ..execution.graph_file import definition_digest
+from ..execution.isolation import Mode, lazily
 from ..execution.layout import Layout
 from ..execution.ninja import Ninja
+from ..execution.probe import find_mode
 from ..execution.processes import Processes
 from ..execution.runner import How, Machine
 from ..execution.scheduler import serve
@@ -51,7 +53,16 @@ def open_machine(request: Request, name: str, options, console: Console) -> Mach
     sandboxes = cache / "sandboxes" / f"{name}-{digest_bytes(os.fsencode(request.root)).hash[:12]}"
     _remove_older(sandboxes, console.began)
     digests = FileDigests(cache / "digests.sqlite")
-    return Machine(layout, host_toolchains(), store, results, digests, Processes(), sandboxes)
+    mode = lazily(lambda: _find_mode(options, sandboxes, console))
+    return Machine(layout, host_toolchains(), store, results, digests, Processes(), sandboxes, mode)
+
+
+def _find_mode(options, sandboxes: Path, console: Console) -> Mode:
+    """How this build keeps actions to what they declare; said once, when the first one is about to run."""
+    mode = find_mode(Mode(options.sandbox) if options.sandbox else None, sandboxes)
+    if mode is not Mode.NAMESPACES or options.sandbox:
+        console.tell(f"sandbox: {mode.value} ({mode.description})")
+    return mode
 
 
 def _remove_older(sandboxes: Path, moment: float) -> None:

@@ -19,12 +19,13 @@ from ..cache.keys import Change, InputFile, explain, key_of_parts, key_parts
 from ..core.action import Action, Artifact, Toolchain
 from ..core.diagnostics import BuildError
 from ..core.store import ActionResult, OutputFile
+from .isolation import Mode
 from .layout import Layout
 from .outputs import are_there, link_trees_beside, publish
 from .processes import Processes
 from .records import Record, read_record, set_stamp, write_record
 from .sandbox import Command, execute, printed_files, reproduction
-from .toolchains import require
+from .toolchains import require, visible_paths
 
 
 class How(Enum):
@@ -61,6 +62,7 @@ class Machine:
 
     `sandboxes` is the folder in which actions get theirs. It is outside of the workspace, so that an
     action that looks for something in the folders above its own does not find the workspace.
+    `mode` finds out, when first asked, how they are kept to what they declare.
     """
 
     layout: Layout
@@ -70,6 +72,7 @@ class Machine:
     digests: FileDigests
     processes: Processes
     sandboxes: Path
+    mode: Callable[[], Mode]
 
     @property
     def identities(self) -> dict[str, str]:
@@ -168,11 +171,13 @@ def command_of(
 ) -> Command:
     """A command in full. Raises BuildError where this machine lacks a toolchain that it needs."""
     trees: dict[str, Path] = {}
+    visible: dict[str, None] = {}
     for name in dict.fromkeys(([toolchain] if toolchain else []) + list(also)):
         require(toolchains[name], owner)
         trees.update(toolchains[name].trees)
+        visible.update(dict.fromkeys(visible_paths(toolchains[name])))
     prefix = toolchains[toolchain].command if toolchain else ()
-    return Command((*prefix, *argv), environment, files, trees, outputs, timeout_seconds, log)
+    return Command((*prefix, *argv), environment, files, trees, tuple(visible), outputs, timeout_seconds, log)
 
 
 def _needed_inputs(machine: Machine, action: Action) -> tuple[Artifact, ...]:
@@ -225,24 +230,24 @@ def _run(machine: Machine, action: Action, timeout_seconds: float | None, log: b
         result = _run_in(machine, action, command, folder)
     except subprocess.TimeoutExpired as error:
         reason = f"took longer than {error.timeout:g} s"
-        raise ActionFailed(action, reason, _text_of(command, folder), reproduction(command, folder)) from error
+        raise ActionFailed(action, reason, _text_of(command, folder), reproduction(folder)) from error
     except OSError as error:
-        raise ActionFailed(action, f"could not be run: {error}", "", reproduction(command, folder)) from error
+        raise ActionFailed(action, f"could not be run: {error}", "", reproduction(folder)) from error
     shutil.rmtree(folder, ignore_errors=True)
     return result
 
 
 def _run_in(machine: Machine, action: Action, command: Command, folder: Path) -> ActionResult:
-    completed = execute(command, folder, machine.processes)
+    completed = execute(command, folder, machine.processes, machine.mode())
     if completed.status != 0:
         how = f"failed with exit status {completed.status}"
         if completed.status < 0:
             how = f"was ended by signal {-completed.status}"
-        raise ActionFailed(action, how, _text_of(command, folder), reproduction(command, folder))
+        raise ActionFailed(action, how, _text_of(command, folder), reproduction(folder))
     made = {path: completed.root / path for path in command.outputs}
     if missing := [path for path, file in made.items() if not file.is_file()]:
         reason = f"succeeded, but did not make its output{'s' * (len(missing) > 1)} {', '.join(missing)}"
-        raise ActionFailed(action, reason, _text_of(command, folder), reproduction(command, folder))
+        raise ActionFailed(action, reason, _text_of(command, folder), reproduction(folder))
     outputs = {
         path: OutputFile(machine.store.put(file), executable=bool(file.stat().st_mode & 0o100))
         for path, file in made.items()

@@ -1,21 +1,31 @@
-"""How an action is run: a fresh folder with its declared inputs, and a fixed environment.
+"""How an action is run: a fresh folder with its declared inputs, walls around it, and a fixed environment.
 
-`execute` is the only place that knows. It gives a folder of links; stronger walls (namespaces) and
-warm workers have their place behind the same function.
+`execute` is the only place that knows. The walls themselves are put up by a process of their own
+(sandbox_main.py), which reads what to do in a file (`specification`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import shlex
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import namespaces, sandbox_main
+from .distributions import site_folders
+from .isolation import Mode
 from .processes import Processes
 
 # 1980-01-01, the earliest time that a zip file can hold.
 _SOURCE_DATE_EPOCH = "315532800"
+
+# Run in the sandbox's folder, so that what the action can see of this process holds no path of its own.
+_SPECIFICATION = "sandbox.json"
+_LAUNCHER = (sys.executable, "-I", "-S", sandbox_main.__file__, _SPECIFICATION)
 
 FIXED_ENVIRONMENT: Mapping[str, str] = {
     "LC_ALL": "C.UTF-8",
@@ -34,7 +44,8 @@ FIXED_ENVIRONMENT: Mapping[str, str] = {
 class Command:
     """What to run: `argv` in full, over `files` (by exec_path) and `trees` (by name, at `.toolchain/`).
 
-    `outputs` are exec_paths whose folders must be there. `timeout_seconds` is None for no limit. With
+    `visible` are files and folders of this machine that its toolchains consist of, besides those of the
+    system; they are seen where they are. `outputs` are exec_paths whose folders must be there. `timeout_seconds` is None for no limit. With
     `log`, all that it prints goes to the file at that exec_path, in the order in which it comes.
     """
 
@@ -42,6 +53,7 @@ class Command:
     environment: Mapping[str, str]
     files: Mapping[str, Path]
     trees: Mapping[str, Path]
+    visible: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     timeout_seconds: float | None = None
     log: str | None = None
@@ -56,27 +68,45 @@ class Completed:
     printed: tuple[Path, ...]
 
 
-def execute(command: Command, folder: Path, processes: Processes) -> Completed:
-    """Run `command` in the new folder `folder`, which is the caller's to delete.
+def execute(command: Command, folder: Path, processes: Processes, mode: Mode) -> Completed:
+    """Run `command` behind the walls of `mode` in the new folder `folder`, which is the caller's to delete.
 
     The execution root is `folder`/root; home and temporary files are private, beside it.
 
     Raises:
-        Interrupted, subprocess.TimeoutExpired, OSError: as Processes.run.
+        Interrupted, subprocess.TimeoutExpired: as Processes.run.
+        OSError: the walls cannot be put up, or the command cannot be started.
     """
-    root = lay_out(command, folder)
+    root = lay_out(command, folder, mode)
+    with open(folder / _SPECIFICATION, "w", encoding="utf-8", errors="surrogateescape") as file:
+        json.dump(specification(command, folder, mode), file)
     printed = printed_files(command, folder)
     with contextlib.ExitStack() as stack:
         streams = [stack.enter_context(open(path, "wb")) for path in printed]
         status = processes.run(
-            command.argv,
-            folder=root,
-            environment=environment_in(command, folder),
+            (*_LAUNCHER, str(os.getpid())),
+            folder=folder,
+            environment={},
             stdout=streams[0],
             stderr=streams[-1],
             timeout_seconds=command.timeout_seconds,
         )
+    if status == sandbox_main.CANNOT_RUN and (folder / "failed").exists():
+        raise OSError((folder / "failed").read_text(errors="replace"))
     return Completed(status, root, () if command.log else printed)
+
+
+def specification(command: Command, folder: Path, mode: Mode) -> dict:
+    """What sandbox_main.py is told, as plain data."""
+    return {
+        "mode": mode.value,
+        "folder": str(folder),
+        "visible": command.visible,
+        "hidden": site_folders(),
+        "binds": [(str(source), path) for path, source in _links(command.files, command.trees).items()],
+        "argv": command.argv,
+        "environment": environment_in(command, folder, mode),
+    }
 
 
 def printed_files(command: Command, folder: Path) -> tuple[Path, ...]:
@@ -84,12 +114,15 @@ def printed_files(command: Command, folder: Path) -> tuple[Path, ...]:
     return (folder / "root" / command.log,) if command.log else (folder / "stdout", folder / "stderr")
 
 
-def lay_out(command: Command, folder: Path) -> Path:
+def lay_out(command: Command, folder: Path, mode: Mode) -> Path:
     """Make `folder` with private home and temporary folders, and the execution root, which is returned."""
     for name in ("home", "tmp"):
         (folder / name).mkdir(parents=True)
     root = folder / "root"
-    link_files(root, command.files, command.trees, also_folders_of=command.outputs)
+    if mode is Mode.NAMESPACES:
+        _make_places(root, command)
+    else:
+        link_files(root, command.files, command.trees, also_folders_of=command.outputs)
     return root
 
 
@@ -97,22 +130,38 @@ def link_files(
     root: Path, files: Mapping[str, Path], trees: Mapping[str, Path], also_folders_of: Iterable[str] = ()
 ) -> None:
     """Make folder `root` with a link for each file at its exec_path, and for each tree at `.toolchain/`."""
-    links = {**files, **{f".toolchain/{name}": tree for name, tree in trees.items()}}
-    root.mkdir(parents=True, exist_ok=True)
-    for parent in {path.rpartition("/")[0] for path in (*links, *also_folders_of)}:
-        (root / parent).mkdir(parents=True, exist_ok=True)
+    links = _links(files, trees)
+    _make_folders(root, (*links, *also_folders_of))
     for path, target in links.items():
         (root / path).symlink_to(target)
 
 
-def environment_in(command: Command, folder: Path) -> dict[str, str]:
+def _make_places(root: Path, command: Command) -> None:
+    """Make folder `root` with an empty file or folder where each input is going to be mounted."""
+    _make_folders(root, (*command.files, *command.outputs, *(f".toolchain/{name}/" for name in command.trees)))
+    for path in command.files:
+        os.close(os.open(root / path, os.O_CREAT | os.O_WRONLY))
+
+
+def _make_folders(root: Path, paths: Iterable[str]) -> None:
+    """Make `root` and, in it, the folder of every path."""
+    root.mkdir(parents=True, exist_ok=True)
+    for parent in {path.rpartition("/")[0] for path in paths}:
+        (root / parent).mkdir(parents=True, exist_ok=True)
+
+
+def _links(files: Mapping[str, Path], trees: Mapping[str, Path]) -> dict[str, Path]:
+    return {**files, **{f".toolchain/{name}": tree for name, tree in trees.items()}}
+
+
+def environment_in(command: Command, folder: Path, mode: Mode) -> dict[str, str]:
     """All variables that the process has."""
     private = {"HOME": str(folder / "home"), "TMPDIR": str(folder / "tmp")}
+    if mode is Mode.NAMESPACES:
+        private = {"HOME": namespaces.HOME, "TMPDIR": namespaces.TEMPORARY}
     return {**FIXED_ENVIRONMENT, **private, **command.environment}
 
 
-def reproduction(command: Command, folder: Path) -> str:
+def reproduction(folder: Path) -> str:
     """A line for a shell that runs the command again in `folder`, which is left as the failure left it."""
-    variables = [f"{name}={value}" for name, value in sorted(environment_in(command, folder).items())]
-    words = ["env", "-i", *variables, *command.argv]
-    return f"cd {shlex.quote(str(folder / 'root'))} && {shlex.join(words)}"
+    return f"cd {shlex.quote(str(folder))} && {shlex.join(_LAUNCHER)}"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..core.action import Toolchain
 from ..core.diagnostics import BuildError, Diagnostic
+from .distributions import distribution_paths, interpreter_paths
 
 # Distributions that actions import or link: their versions are part of what a toolchain is.
 _PYTHON_DISTRIBUTIONS = (
@@ -69,14 +70,20 @@ def require(toolchain: Toolchain, owner: str) -> None:
         )
 
 
+def visible_paths(toolchain: Toolchain) -> tuple[str, ...]:
+    """What an action sees of this machine for having the toolchain: files and folders outside of the system's own."""
+    if toolchain.name == "python":
+        return (*interpreter_paths(), str(_launcher()), *distribution_paths(_PYTHON_DISTRIBUTIONS))
+    return tuple(str(Path(program).resolve().parents[1]) for program in toolchain.command[:1])
+
+
 def _python() -> Toolchain:
     versions = [f"{name} {_version(name) or 'absent'}" for name in _PYTHON_DISTRIBUTIONS]
     interpreter = f"{platform.python_implementation()} {platform.python_version()} {sysconfig.get_platform()}"
     # Not -I: it would ignore PYTHONHASHSEED. The environment holds only what the sandbox puts there.
-    launcher = str(Path(__file__).with_name("python_launcher.py"))
     return Toolchain(
         "python",
-        (sys.executable, "-S", "-s", launcher, *_site_packages(), "--"),
+        (sys.executable, "-S", "-s", str(_launcher()), *_site_packages(), "--"),
         "\n".join([interpreter, *versions, f"launcher {_launcher_hash()}"]),
     )
 
@@ -139,4 +146,8 @@ def _site_packages() -> tuple[str, ...]:
 def _launcher_hash() -> str:
     from ..core.digest import digest_file
 
-    return digest_file(Path(__file__).with_name("python_launcher.py")).hash[:16]
+    return digest_file(_launcher()).hash[:16]
+
+
+def _launcher() -> Path:
+    return Path(__file__).with_name("python_launcher.py")

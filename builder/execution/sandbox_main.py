@@ -1,0 +1,161 @@
+"""What stands between the builder and a sandboxed action: `python -I -S sandbox_main.py SPEC.json [PARENT]`.
+
+Runs the command that the file describes (see isolation.py) behind the walls that it names, waits for
+it, ends whatever it left running, and ends as it did. Where the walls cannot be put up, or the command
+cannot be started, the reason is in the file `failed` beside the specification, and the status is 125.
+
+A program of its own, since a process with threads, as the builder is, cannot change its namespaces.
+A process with one thread that wants to run something else than a command calls `run` itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+
+if __name__ == "__main__":
+    # No distribution is importable here, and this package is one folder of the builder.
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    __package__ = "execution"
+
+from . import linux
+
+CANNOT_RUN = 125
+
+
+def main(path: str, parent: str = "") -> None:
+    """Run the command of the specification at `path`, and end with the process `parent`, if given."""
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        spec = json.load(file)
+    if parent:
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != int(parent):
+            os._exit(CANNOT_RUN)
+    run(spec, lambda: _execute(spec["argv"], spec["environment"]))
+
+
+def run(spec: dict, body: Callable[[], object]) -> None:
+    """Call `body` in a sandboxed child of this process, which must have one thread; then end as the child did.
+
+    `body` is not expected to return: if it does, the child's exit status is 0.
+    """
+    reader, writer = os.pipe()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        if spec["mode"] == "namespaces":
+            child = _start_in_namespaces(spec, body, writer)
+        else:
+            child = _start_restricted(spec, body, writer)
+    except OSError as error:
+        _fail(spec, str(error))
+    os.close(writer)
+    status = os.waitpid(child, 0)[1]
+    _end_descendants()
+    with open(reader, encoding="utf-8") as answers:
+        _end_as(spec, status, answers.read())
+
+
+def _execute(argv: list[str], environment: dict[str, str]) -> None:
+    """Become the program argv[0]. Unlike os.execvpe it imports nothing: the library may be out of sight by now."""
+    program = argv[0]
+    if "/" not in program:
+        places = [f"{folder}/{program}" for folder in environment.get("PATH", "").split(":")]
+        program = next((place for place in places if os.access(place, os.X_OK)), program)
+    os.execve(program, argv, environment)
+
+
+def _start_in_namespaces(spec: dict, body: Callable[[], object], writer: int) -> int:
+    from . import namespaces
+
+    namespaces.leave()
+    if child := os.fork():
+        return child
+    # The first process of its namespace: when it ends, the kernel kills all others.
+    with _failures_to(writer):
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+        namespaces.enter(spec)
+        worker = os.fork()
+        if not worker:
+            _work(body)
+        os.write(writer, b"%d" % _reap_until(worker))
+    os._exit(0)
+
+
+def _start_restricted(spec: dict, body: Callable[[], object], writer: int) -> int:
+    from . import landlock
+
+    # Orphans of the action become children of this process, which can end them.
+    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+    if child := os.fork():
+        return child
+    with _failures_to(writer):
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.chdir(os.path.join(spec["folder"], "root"))
+        if spec["mode"] == "landlock":
+            landlock.restrict(spec)
+        _work(body)
+    os._exit(0)
+
+
+def _work(body: Callable[[], object]) -> None:
+    os.umask(0o022)
+    body()
+    os._exit(0)
+
+
+@contextlib.contextmanager
+def _failures_to(writer: int):
+    """Tell the parent of an OSError, and end the process, whichever of the forked it is."""
+    try:
+        yield
+    except OSError as error:
+        os.write(writer, f"!{error}".encode())
+        os._exit(CANNOT_RUN)
+
+
+def _reap_until(worker: int) -> int:
+    """Reap every process that ends, until `worker` does; its wait status."""
+    while True:
+        pid, status = os.wait()
+        if pid == worker:
+            return status
+
+
+def _end_descendants() -> None:
+    """Kill and reap all children, and those that they leave to this process, until there are none."""
+    with contextlib.suppress(ChildProcessError, FileNotFoundError):
+        while True:
+            with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+                for pid in file.read().split():
+                    os.kill(int(pid), signal.SIGKILL)
+            os.wait()
+
+
+def _end_as(spec: dict, status: int, answer: str) -> None:
+    """End as the command did. `answer` is what the children had to say: a wait status, or `!` and what failed."""
+    _, failed, reason = answer.partition("!")
+    if failed:
+        _fail(spec, reason)
+    if answer:
+        status = int(answer)
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.WEXITSTATUS(status))
+
+
+def _fail(spec: dict, reason: str) -> None:
+    with open(os.path.join(spec["folder"], "failed"), "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(reason)
+    os._exit(CANNOT_RUN)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
