@@ -31,8 +31,9 @@ def permutation(node: Any) -> list[int] | None:
     dims = list(range(rank))
     if node.target is aten.permute_copy.default:
         return [dim % rank for dim in node.args[1]]
-    first, second = (0, rank - 1) if node.target is aten.t_copy.default else (dim % max(rank, 1) for dim in node.args[1:3])
     if rank:
+        swapped = (0, rank - 1) if node.target is aten.t_copy.default else node.args[1:3]
+        first, second = (dim % rank for dim in swapped)
         dims[first], dims[second] = dims[second], dims[first]
     return dims
 

@@ -6,7 +6,6 @@ its decomposition, whose steps are walked in turn; a recording is made once per 
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,15 @@ from ..operators import OperatorSet
 from .aliasing import Handle, UnsupportedAliasing, view_inverse
 from .decompositions import decompositions_of, torch_decomposition
 from .recording import Recording, Slot, record, signature
-from .schemas import copy_variant, functional_variant, is_composite, is_view, mutated_arguments, returns_alias, view_variant
+from .schemas import (
+    copy_variant,
+    functional_variant,
+    is_composite,
+    is_view,
+    mutated_arguments,
+    returns_alias,
+    view_variant,
+)
 from .symbols import SYM_TYPES, Symbols
 
 aten = torch.ops.aten
@@ -47,8 +54,8 @@ class Context:
     preserve_ops: frozenset[OpOverload]
     keep: Callable[[Node], bool] | None
     fake_mode: FakeTensorMode
+    debug_handles: Iterator[int]  # those that no node has yet
     recordings: dict[Any, Recording | None] = field(default_factory=dict)
-    debug_handles: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
 
 class Conversion:
@@ -83,7 +90,7 @@ class Conversion:
             else:
                 self._source = node
                 self._meta = {key: node.meta[key] for key in _INHERITED if key in node.meta}
-                self._meta["debug_handle"] = next(self.context.debug_handles)
+                self._meta["debug_handle"] = node.meta.get("debug_handle") or next(self.context.debug_handles)
                 args, kwargs = _with_values(values, (node.args, node.kwargs))
                 values[node] = self._call_node(node, tuple(args), dict(kwargs))
         return None
@@ -389,7 +396,11 @@ def _as_written(value: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 def _fresh(result: Any, arguments: Any) -> Any:
     """`result` in storage of its own: of an operator that PyTorch says copies, by a decomposition that did not."""
     taken = {id(argument.storage) for argument in _handles(arguments)}
-    return tree_map(lambda v: Handle(v.node(), v.val) if isinstance(v, Handle) and id(v.storage) in taken else v, result)
+
+    def fresh(value: Any) -> Any:
+        return Handle(value.node(), value.val) if isinstance(value, Handle) and id(value.storage) in taken else value
+
+    return tree_map(fresh, result)
 
 
 def _with_values(values: dict[Node, Any], arguments: Any) -> Any:

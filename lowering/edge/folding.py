@@ -56,11 +56,11 @@ def _may_fold(node: Node) -> bool:
         return False
     if torch.Tag.nondeterministic_seeded in node.target.tags:
         return False
-    results = tree_leaves(node.meta["val"])
-    if not all(isinstance(r, torch.Tensor) and all(isinstance(s, int) for s in r.shape) for r in results if r is not None):
+    results = [result for result in tree_leaves(node.meta["val"]) if result is not None]
+    if not all(isinstance(r, torch.Tensor) and all(isinstance(size, int) for size in r.shape) for r in results):
         return False
     inputs = sum(_nbytes(n.meta["val"]) for n in node.all_input_nodes)
-    return sum(_nbytes(r) for r in results if r is not None) <= inputs + _ALLOWED_GROWTH
+    return sum(_nbytes(result) for result in results) <= inputs + _ALLOWED_GROWTH
 
 
 def _run(node: Node, values: dict[Node, Any]) -> Any:

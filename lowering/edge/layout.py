@@ -7,14 +7,17 @@ channels-last tensor through operators whose kernels work in that order.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_map
+
+from .parts import is_delegate_call
 
 aten = torch.ops.aten
 
@@ -23,10 +26,12 @@ _FOLLOWING = frozenset(
     {
         aten.convolution.default,
         aten.max_pool2d_with_indices.default,
-        aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default, aten.minimum.default,
+        aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor,
+        aten.maximum.default, aten.minimum.default,
         aten.add.Scalar, aten.sub.Scalar, aten.mul.Scalar, aten.div.Scalar,
         aten.relu.default, aten.hardtanh.default, aten.clamp.default, aten.leaky_relu.default, aten.elu.default,
-        aten.sigmoid.default, aten.tanh.default, aten.gelu.default, aten.exp.default, aten.abs.default, aten.neg.default,
+        aten.sigmoid.default, aten.tanh.default, aten.gelu.default, aten.exp.default, aten.abs.default,
+        aten.neg.default,
         aten.sqrt.default, aten.rsqrt.default, aten.reciprocal.default,
         aten._to_copy.default, aten.clone.default,
     }
@@ -37,22 +42,34 @@ _FORMATS = {torch.contiguous_format: False, torch.channels_last: True, torch.cha
 
 
 def assign_layouts(graph: Graph, modules: Mapping[str, Any], fake_mode: FakeTensorMode) -> None:
-    """Give every value of `graph`, and of the bodies among `modules`, its layout; convert where a kernel needs another."""
+    """Give each value of `graph` and of the bodies among `modules` its layout; convert where a kernel wants another."""
     layouts = _Layouts(graph, fake_mode)
     for node in list(graph.nodes):
         layouts.assign(node)
     for body in modules.values():
         if isinstance(body, GraphModule):
-            assign_layouts(body.graph, dict(body.named_children()), fake_mode)
-            body.recompile()
+            _assign_in_body(body, fake_mode)
+
+
+def _assign_in_body(body: GraphModule, fake_mode: FakeTensorMode) -> None:
+    """What goes in and out of loops and branches is in the default order."""
+    layouts = _Layouts(body.graph, fake_mode, default_only=True)
+    for node in list(body.graph.nodes):
+        layouts.assign(node)
+    layouts.convert_inputs(body.graph.output_node(), False)
+    for inner in body.children():
+        if isinstance(inner, GraphModule):
+            _assign_in_body(inner, fake_mode)
+    body.recompile()
 
 
 class _Layouts:
     """Which nodes are channels-last, and the conversions made so far."""
 
-    def __init__(self, graph: Graph, fake_mode: FakeTensorMode):
+    def __init__(self, graph: Graph, fake_mode: FakeTensorMode, default_only: bool = False):
         self._graph = graph
         self._fake_mode = fake_mode
+        self._default_only = default_only  # placeholders are in the default order, whatever their examples were
         self._channels_last: set[Node] = set()
         self._converted: dict[tuple[Node, bool], Node] = {}
         self._vals: dict[Any, FakeTensor] = {}
@@ -60,18 +77,26 @@ class _Layouts:
     def assign(self, node: Node) -> None:
         """Decide `node`'s layout from those of its inputs, which are decided already."""
         if node.op == "placeholder":
-            self._set(node, is_channels_last(node.meta.get("val")))
-        elif node.op == "call_function" and isinstance(node.target, OpOverload):
+            self._set(node, not self._default_only and is_channels_last(node.meta.get("val")))
+        elif node.op != "call_function":
+            return
+        elif isinstance(node.target, OpOverload):
             wanted = self._wanted(node)
-            self._convert_inputs(node, wanted)
+            self.convert_inputs(node, wanted)
             if node.target in _CONVERTING and self._changes_nothing(node, wanted):
                 self._replace(node, node.args[0])
             else:
                 self._set(node, wanted)
-        elif node.op == "call_function" and node.all_input_nodes and node.all_input_nodes[0] in self._channels_last:
-            self._set(node, True)  # getitem of an operator with several results
-        elif node.op == "call_function":
+        elif node.target is operator.getitem:
+            self._assign_item(node, node.args[0])
+        elif isinstance(node.target, HigherOrderOperator) and not is_delegate_call(node):
+            self.convert_inputs(node, False)
             self._set(node, False)
+
+    def _assign_item(self, node: Node, source: Node) -> None:
+        # A delegate gives what its own program said that it gives.
+        from_delegate = is_delegate_call(source) and is_channels_last(node.meta["val"])
+        self._set(node, from_delegate or source in self._channels_last)
 
     def _wanted(self, node: Node) -> bool:
         memory_format = node.kwargs.get("memory_format")
@@ -84,12 +109,14 @@ class _Layouts:
         sizes = {_expressions(n.meta["val"].shape) for n in inputs}
         return node.target is aten.convolution.default or len(sizes) == 1
 
-    def _convert_inputs(self, node: Node, channels_last: bool) -> None:
+    def convert_inputs(self, node: Node, channels_last: bool) -> None:
+        """Bring each input of a rank that has two orders into the one asked for."""
         if node.target in _CONVERTING:
             return
         for source in node.all_input_nodes:
             val = source.meta.get("val")
-            if isinstance(val, torch.Tensor) and val.dim() in (4, 5) and (source in self._channels_last) != channels_last:
+            other = (source in self._channels_last) != channels_last
+            if other and isinstance(val, torch.Tensor) and val.dim() in (4, 5):
                 node.replace_input_with(source, self._conversion(source, channels_last, node))
 
     def _conversion(self, source: Node, channels_last: bool, before: Node) -> Node:
@@ -100,7 +127,7 @@ class _Layouts:
             memory_format = last if channels_last else torch.contiguous_format
             with self._graph.inserting_before(before):
                 node = self._graph.call_function(aten.clone.default, (source,), {"memory_format": memory_format})
-            node.meta.update({k: v for k, v in before.meta.items()}, val=source.meta["val"])
+            node.meta.update(before.meta, val=source.meta["val"])
             self._set(node, channels_last)
             self._converted[key] = node
         return self._converted[key]

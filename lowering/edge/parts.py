@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.export import ExportedProgram
 from torch.export.graph_signature import (
     ConstantArgument,
@@ -65,7 +66,8 @@ class EdgeParts:
         specs = self.placeholder_specs()
         position = next((i for i, (_, s) in enumerate(specs) if s.kind not in _CONSTANT_KINDS), len(specs))
         name = f"_folded_{sum(key.startswith('_folded_') for key in self.constants)}"
-        before = specs[position][0] if position < len(specs) else next(n for n in self.graph.nodes if n.op != "placeholder")
+        following = specs[position][0] if position < len(specs) else None
+        before = following or next(node for node in self.graph.nodes if node.op != "placeholder")
         with self.graph.inserting_before(before):
             node = self.graph.placeholder(f"c{name}")
         node.meta.update(meta, val=val)
@@ -98,6 +100,11 @@ def _named(spec: OutputSpec, value: Any) -> OutputSpec:
     return replace(spec, arg=replace(spec.arg, name=value.name))
 
 
+def is_delegate_call(node: Node) -> bool:
+    """Whether `node` calls a delegate, whose state and results are its own affair."""
+    return isinstance(node.target, HigherOrderOperator) and node.target.__name__ == "executorch_call_delegate"
+
+
 def has_data(tensor: torch.Tensor) -> bool:
     """Whether the tensor's values are known."""
     return not isinstance(tensor, torch._subclasses.FakeTensor) and tensor.device.type != "meta"
@@ -107,7 +114,7 @@ def remove_dead_code(parts: EdgeParts) -> None:
     """Remove nodes that nothing uses, then parameters, buffers and constants that nothing uses."""
     graph = parts.graph
     for node in reversed(list(graph.nodes)):
-        if not node.users and node.op in ("call_function", "get_attr"):
+        if not node.users and node.op in ("call_function", "get_attr") and not is_delegate_call(node):
             graph.erase_node(node)
     kept = []
     written = {spec.target for spec in parts.output_specs if spec.kind in _MUTATIONS}  # read by the next call, if not by this
@@ -119,5 +126,6 @@ def remove_dead_code(parts: EdgeParts) -> None:
     parts.input_specs[:] = kept
     used = {spec.target for spec in kept}
     for tensors in (parts.state_dict, parts.constants):
-        for name in [name for name in tensors if name not in used and isinstance(tensors[name], torch.Tensor)]:
-            del tensors[name]
+        for name, value in list(tensors.items()):
+            if name not in used and isinstance(value, torch.Tensor):
+                del tensors[name]

@@ -72,7 +72,9 @@ def signature(value: Any, tensors: dict[int, int]) -> Hashable:
         return (type(value) is list, *(signature(item, tensors) for item in value))
     if isinstance(value, dict):
         return tuple((key, signature(item, tensors)) for key, item in value.items())
-    return _int(value) if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)) else (type(value), repr(value))
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return _int(value)
+    return (type(value), repr(value))
 
 
 def _ints(sizes: Any) -> tuple[Hashable, ...]:

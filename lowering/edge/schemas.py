@@ -65,7 +65,7 @@ def functional_variant(op: OpOverload) -> OpOverload | None:
 
 @cache
 def view_variant(op: OpOverload) -> OpOverload | None:
-    """For an operator that changes a tensor's sizes in place, the one that returns a view: `unsqueeze_` → `unsqueeze`."""
+    """For an operator that changes sizes in place, the one that gives a view: `unsqueeze_` → `unsqueeze`."""
     namespace, _, name = op._schema.name.removesuffix("_").partition("::")
     packet = getattr(getattr(torch.ops, namespace), name, None)
     types = [str(a.type) for a in op._schema.arguments]

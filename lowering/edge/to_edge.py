@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from torch._ops import OpOverload
@@ -73,7 +74,8 @@ def _convert(
     operators: OperatorSet,
 ) -> ExportedProgram:
     fake_mode = _fake_mode(program)
-    conversion = Conversion(Context(operators, preserve_ops, keep, fake_mode), program.graph_module)
+    handles = itertools.count(1 + max((node.meta.get("debug_handle") or 0 for node in program.graph.nodes), default=0))
+    conversion = Conversion(Context(operators, preserve_ops, keep, fake_mode, handles), program.graph_module)
     results = conversion.run(program.graph)
     written = _written_placeholders(program.graph_signature, conversion)
     conversion.finish((*(handle for handle, _ in written), *results))

@@ -13,7 +13,15 @@ aten = torch.ops.aten
 
 @decomposes(aten.batch_norm.default)
 def batch_norm(
-    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float, cudnn_enabled: bool
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
 ) -> Any:
     """The variant that says in its schema what it does."""
     if not training:

@@ -51,7 +51,8 @@ def randperm(n: Any, *, dtype: torch.dtype | None = torch.int64, **_: Any) -> An
 
 @decomposes(aten.bernoulli.default)
 def bernoulli(self: Any, *, generator: Any = None) -> Any:
-    return aten._to_copy.default(aten.lt.Tensor(aten.rand.default(self.shape, dtype=self.dtype), self), dtype=self.dtype)
+    drawn = aten.lt.Tensor(aten.rand.default(self.shape, dtype=self.dtype), self)
+    return aten._to_copy.default(drawn, dtype=self.dtype)
 
 
 @decomposes(aten.bernoulli.p)

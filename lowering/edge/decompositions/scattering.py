@@ -61,9 +61,8 @@ def scatter_value_reduce(self: Any, dim: int, index: Any, value: Any, *, reduce:
 @decomposes(aten.index_reduce.default)
 def index_reduce(self: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     if self.dim() == 0:
-        whole = aten.index_reduce.default(
-            aten.view.default(self, [1]), 0, index, aten.reshape.default(source, [-1]), reduce, include_self=include_self
-        )
+        one, flat = aten.view.default(self, [1]), aten.reshape.default(source, [-1])
+        whole = aten.index_reduce.default(one, 0, index, flat, reduce, include_self=include_self)
         return aten.view.default(whole, [])
     shape = [1] * source.dim()
     shape[dim] = -1
@@ -88,7 +87,8 @@ def embedding_bag(
     Which index is in which bag is a matrix [B, J], so that a bag's sum is a product of matrices.
     """
     starts = aten.slice.Tensor(offsets, 0, 0, -1) if include_last_offset else offsets
-    started = aten.le.Tensor(aten.unsqueeze.default(starts, 1), aten.arange.default(indices.shape[0], dtype=offsets.dtype))
+    positions = aten.arange.default(indices.shape[0], dtype=offsets.dtype)
+    started = aten.le.Tensor(aten.unsqueeze.default(starts, 1), positions)
     bag = aten.sub.Scalar(aten.sum.dim_IntList(aten._to_copy.default(started, dtype=torch.int64), [0]), 1)
     member = aten.eq.Tensor(bag, aten.unsqueeze.default(aten.arange.default(starts.shape[0]), 1))
     if padding_idx >= 0:
@@ -109,7 +109,8 @@ def embedding_bag(
 
 
 def _bag_maximum(rows: Any, member: Any, count: Any) -> Any:
-    candidates = aten.where.ScalarOther(aten.unsqueeze.default(member, 2), aten.unsqueeze.default(rows, 0), limit(rows.dtype, largest=False))
+    lowest = limit(rows.dtype, largest=False)
+    candidates = aten.where.ScalarOther(aten.unsqueeze.default(member, 2), aten.unsqueeze.default(rows, 0), lowest)
     empty = aten.unsqueeze.default(aten.eq.Scalar(count, 0), 1)
     return aten.where.ScalarSelf(empty, 0.0, aten.amax.default(candidates, [1]))
 

@@ -1,4 +1,4 @@
-"""Order statistics, by `topk` where one dimension is sorted, and by comparing all pairs where order among equals counts."""
+"""Order statistics: by `topk`, and by comparing all pairs where the order among equals counts."""
 
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ def cumprod(self: Any, dim: int, *, dtype: torch.dtype | None = None) -> Any:
 def logcumsumexp(self: Any, dim: int) -> Any:
     if self.dim() == 0:
         return self
-    return aten.transpose.int(aten.logsumexp.default(_prefixes(aten.transpose.int(self, dim, -1), -math.inf), [-1]), dim, -1)
+    prefixes = _prefixes(aten.transpose.int(self, dim, -1), -math.inf)
+    return aten.transpose.int(aten.logsumexp.default(prefixes, [-1]), dim, -1)
 
 
 @decomposes(aten.isin.Tensor_Tensor)
@@ -151,8 +152,9 @@ def _running_extreme(self: Any, dim: int, reduce: Any, *, largest: bool) -> tupl
     prefixes = _prefixes(last, limit(self.dtype, largest=largest))
     values = reduce(prefixes, [-1])
     positions = aten.arange.default(last.shape[-1])
-    equal = aten.logical_and.default(aten.eq.Tensor(aten.unsqueeze.default(last, -2), aten.unsqueeze.default(values, -1)), _lower(last.shape[-1]))
-    index = aten.amax.default(aten.where.ScalarOther(equal, positions, -1), [-1])
+    equal = aten.eq.Tensor(aten.unsqueeze.default(last, -2), aten.unsqueeze.default(values, -1))
+    found = aten.logical_and.default(equal, _lower(last.shape[-1]))
+    index = aten.amax.default(aten.where.ScalarOther(found, positions, -1), [-1])
     return aten.transpose.int(values, dim, -1), aten.transpose.int(index, dim, -1)
 
 

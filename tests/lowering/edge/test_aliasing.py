@@ -54,16 +54,22 @@ def kinds(program: ExportedProgram) -> list[OutputKind]:
 # Each takes a view of a tensor [a, b] with a, b ≥ 2, and gives one of the same kind.
 VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "transpose": lambda t: t.transpose(0, 1), "t": lambda t: t.t(), "permute": lambda t: t.permute(1, 0),
-    "first rows": lambda t: t[:-1] if t.shape[0] > 2 else t, "every other column": lambda t: t[:, ::2] if t.shape[1] > 3 else t,
-    "unsqueezed": lambda t: t.unsqueeze(0).squeeze(0), "split": lambda t: t.split(2, 0)[0], "chunk": lambda t: t.chunk(2, 1)[0] if t.shape[1] > 3 else t,
+    "first rows": lambda t: t[:-1] if t.shape[0] > 2 else t,
+    "every other column": lambda t: t[:, ::2] if t.shape[1] > 3 else t,
+    "unsqueezed": lambda t: t.unsqueeze(0).squeeze(0), "split": lambda t: t.split(2, 0)[0],
+    "chunk": lambda t: t.chunk(2, 1)[0] if t.shape[1] > 3 else t,
     "narrow": lambda t: t.narrow(1, 1, t.shape[1] - 1) if t.shape[1] > 2 else t, "detach": lambda t: t.detach(),
     "view": lambda t: t.view(-1).view(t.shape) if t.is_contiguous() else t, "unbind and stack": lambda t: t,
 }  # fmt: skip
 WRITES: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
-    "add": lambda t, x: t.add_(1), "multiply": lambda t, x: t.mul_(x[0, 0]), "fill": lambda t, x: t.fill_(2), "zero": lambda t, x: t.zero_(),
-    "copy": lambda t, x: t.copy_(x[0, 1]), "set an element": lambda t, x: t.__setitem__((0, 1), 3.0), "set a row": lambda t, x: t.__setitem__(1, x[1, 0]),
-    "relu": lambda t, x: torch.relu_(t), "diagonal": lambda t, x: t.diagonal().add_(5), "row": lambda t, x: t[0].sub_(4), "unbind": lambda t, x: t.unbind(1)[1].add_(6),
-    "masked": lambda t, x: t.masked_fill_(t > 0, 0.5), "other dtype": lambda t, x: t.add_(torch.tensor(2)), "clamp": lambda t, x: t.clamp_(min=0),
+    "add": lambda t, x: t.add_(1), "multiply": lambda t, x: t.mul_(x[0, 0]), "fill": lambda t, x: t.fill_(2),
+    "zero": lambda t, x: t.zero_(),
+    "copy": lambda t, x: t.copy_(x[0, 1]), "set an element": lambda t, x: t.__setitem__((0, 1), 3.0),
+    "set a row": lambda t, x: t.__setitem__(1, x[1, 0]),
+    "relu": lambda t, x: torch.relu_(t), "diagonal": lambda t, x: t.diagonal().add_(5), "row": lambda t,
+    x: t[0].sub_(4), "unbind": lambda t, x: t.unbind(1)[1].add_(6),
+    "masked": lambda t, x: t.masked_fill_(t > 0, 0.5), "other dtype": lambda t, x: t.add_(torch.tensor(2)),
+    "clamp": lambda t, x: t.clamp_(min=0),
 }  # fmt: skip
 
 _STEPS = st.lists(

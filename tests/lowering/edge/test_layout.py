@@ -24,14 +24,25 @@ def last(tensor: torch.Tensor) -> torch.Tensor:
 WEIGHT, BIAS = r(4, 3, 3, 3), r(4)
 
 FUNCTIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "add": lambda x, y: x + y, "subtract": lambda x, y: x - y, "multiply": lambda x, y: x * y, "divide": lambda x, y: x / (y.abs() + 1), "maximum": torch.maximum,
-    "number": lambda x, y: x * 2 + 1, "broadcast": lambda x, y: x + y[:, :1], "broadcast a number": lambda x, y: x + torch.tensor(2.5), "default order operand": lambda x, y: x + y.contiguous(),
-    "relu": lambda x, y: F.relu(x), "hardtanh": lambda x, y: F.hardtanh(x), "sigmoid": lambda x, y: x.sigmoid(), "gelu": lambda x, y: F.gelu(x), "elu": lambda x, y: F.elu(x),
-    "cat channels": lambda x, y: torch.cat([x, y], 1), "cat rows": lambda x, y: torch.cat([x, y], 2), "dtype": lambda x, y: x.double(), "contiguous": lambda x, y: x.contiguous() + 1,
-    "max_pool2d": lambda x, y: F.max_pool2d(x, 2), "avg_pool2d": lambda x, y: F.avg_pool2d(x, 2), "convolution": lambda x, y: F.conv2d(x, WEIGHT, BIAS, padding=1), "1x1 convolution": lambda x, y: F.conv2d(x, WEIGHT[:, :, :1, :1]),
-    "depthwise": lambda x, y: F.conv2d(x, WEIGHT[:3, :1], groups=3, padding=1), "transposed convolution": lambda x, y: F.conv_transpose2d(x, WEIGHT.transpose(0, 1), stride=2), "softmax": lambda x, y: x.softmax(1),
-    "mean": lambda x, y: x.mean((2, 3)), "permute": lambda x, y: x.permute(0, 2, 3, 1), "slice": lambda x, y: x[:, 1:], "interpolate": lambda x, y: F.interpolate(x, scale_factor=2), "where": lambda x, y: torch.where(x > 0, x, y),
-    "batch_norm": lambda x, y: F.batch_norm(x, torch.zeros(3), torch.ones(3)), "group_norm": lambda x, y: F.group_norm(x, 3), "flatten": lambda x, y: x.flatten(1), "pixel_shuffle": lambda x, y: F.pixel_shuffle(torch.cat([x] * 4, 1), 2),
+    "add": lambda x, y: x + y, "subtract": lambda x, y: x - y, "multiply": lambda x, y: x * y, "divide": lambda x,
+    y: x / (y.abs() + 1), "maximum": torch.maximum,
+    "number": lambda x, y: x * 2 + 1, "broadcast": lambda x, y: x + y[:, :1], "broadcast a number": lambda x,
+    y: x + torch.tensor(2.5), "default order operand": lambda x, y: x + y.contiguous(),
+    "relu": lambda x, y: F.relu(x), "hardtanh": lambda x, y: F.hardtanh(x), "sigmoid": lambda x, y: x.sigmoid(),
+    "gelu": lambda x, y: F.gelu(x), "elu": lambda x, y: F.elu(x),
+    "cat channels": lambda x, y: torch.cat([x, y], 1), "cat rows": lambda x, y: torch.cat([x, y], 2),
+    "dtype": lambda x, y: x.double(), "contiguous": lambda x, y: x.contiguous() + 1,
+    "max_pool2d": lambda x, y: F.max_pool2d(x, 2), "avg_pool2d": lambda x, y: F.avg_pool2d(x, 2),
+    "convolution": lambda x, y: F.conv2d(x, WEIGHT, BIAS, padding=1), "1x1 convolution": lambda x,
+    y: F.conv2d(x, WEIGHT[:, :, :1, :1]),
+    "depthwise": lambda x, y: F.conv2d(x, WEIGHT[:3, :1], groups=3, padding=1), "transposed convolution": lambda x,
+    y: F.conv_transpose2d(x, WEIGHT.transpose(0, 1), stride=2), "softmax": lambda x, y: x.softmax(1),
+    "mean": lambda x, y: x.mean((2, 3)), "permute": lambda x, y: x.permute(0, 2, 3, 1), "slice": lambda x,
+    y: x[:, 1:], "interpolate": lambda x, y: F.interpolate(x, scale_factor=2), "where": lambda x,
+    y: torch.where(x > 0, x, y),
+    "batch_norm": lambda x, y: F.batch_norm(x, torch.zeros(3), torch.ones(3)), "group_norm": lambda x,
+    y: F.group_norm(x, 3), "flatten": lambda x, y: x.flatten(1), "pixel_shuffle": lambda x,
+    y: F.pixel_shuffle(torch.cat([x] * 4, 1), 2),
     "pad": lambda x, y: F.pad(x, (1, 1)), "sum of channels": lambda x, y: x.sum(1, keepdim=True) + x[:, :1],
 }  # fmt: skip
 

@@ -27,9 +27,12 @@ def x(*sizes: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     "function",
     [
-        lambda t: F.dropout(t, 0.5, training=False), lambda t: t.to(torch.float32), lambda t: t[:], lambda t: t.expand(2, 3),
-        lambda t: t.contiguous(), lambda t: t.view(2, 3), lambda t: t.clone(), lambda t: t.detach(), lambda t: t.repeat(1, 1),
-        lambda t: torch.cat([t, t.new_zeros(0)]), lambda t: t.transpose(0, 1).t(), lambda t: t.permute(1, 0).permute(1, 0),
+        lambda t: F.dropout(t, 0.5, training=False), lambda t: t.to(torch.float32), lambda t: t[:],
+        lambda t: t.expand(2, 3),
+        lambda t: t.contiguous(), lambda t: t.view(2, 3), lambda t: t.clone(), lambda t: t.detach(),
+        lambda t: t.repeat(1, 1),
+        lambda t: torch.cat([t, t.new_zeros(0)]), lambda t: t.transpose(0, 1).t(),
+        lambda t: t.permute(1, 0).permute(1, 0),
         lambda t: t.t().contiguous().t(), lambda t: torch.cat([t]),
     ],
 )  # fmt: skip
@@ -40,8 +43,10 @@ def test_what_changes_nothing_is_no_operator(function: object) -> None:
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        (lambda t: t + 1, "add.Scalar"), (lambda t: t - 1, "sub.Scalar"), (lambda t: 2 * t, "mul.Scalar"), (lambda t: t / 2, "div.Scalar"),
-        (lambda t: torch.div(t, 2, rounding_mode="floor"), "div.Scalar_mode"), (lambda t: 1 - t, "rsub.Scalar"), (lambda t: t > 0, "gt.Scalar"),
+        (lambda t: t + 1, "add.Scalar"), (lambda t: t - 1, "sub.Scalar"), (lambda t: 2 * t, "mul.Scalar"),
+        (lambda t: t / 2, "div.Scalar"),
+        (lambda t: torch.div(t, 2, rounding_mode="floor"), "div.Scalar_mode"), (lambda t: 1 - t, "rsub.Scalar"),
+        (lambda t: t > 0, "gt.Scalar"),
         (lambda t: t**2, "pow.Tensor_Scalar"), (lambda t: 2.0**t, "pow.Scalar"), (lambda t: t.add_(1), "add.Scalar"),
     ],
 )  # fmt: skip
@@ -52,7 +57,8 @@ def test_numbers_stay_numbers(function: object, expected: str) -> None:
 @pytest.mark.parametrize(
     ("function", "weight"),
     [
-        (lambda t, w, b: F.linear(t, w, b), (4, 3)), (lambda t, w, b: torch.addmm(b, t, w.t()), (4, 3)), (lambda t, w, b: torch.addmm(b, t, w.transpose(0, 1)), (4, 3)),
+        (lambda t, w, b: F.linear(t, w, b), (4, 3)), (lambda t, w, b: torch.addmm(b, t, w.t()), (4, 3)),
+        (lambda t, w, b: torch.addmm(b, t, w.transpose(0, 1)), (4, 3)),
     ],
 )  # fmt: skip
 def test_linear_stays_linear(function: object, weight: tuple[int, ...]) -> None:
@@ -148,6 +154,15 @@ def test_conversion_is_idempotent() -> None:
     assert str(again.graph_signature) == str(edge.graph_signature)
 
 
+def test_a_second_conversion_keeps_debug_handles() -> None:
+    edge = edge_of(lambda t: F.silu(t * 2) + 1, x(3), preserve_ops=[aten.silu.default], verify=False)
+    before = {node.name: node.meta["debug_handle"] for node in edge.graph.nodes if node.op == "call_function"}
+    again = to_edge_program(edge)
+    after = {node.name: node.meta["debug_handle"] for node in again.graph.nodes if node.op == "call_function"}
+    assert after.items() >= {n: h for n, h in before.items() if not n.startswith("silu")}.items()
+    assert after["sigmoid_default"] == before["silu_default"]
+
+
 def test_a_program_that_is_functional_already_keeps_its_mutations() -> None:
     exported = torch.export.export(Function(lambda m, t: m.state.add_(t), state=torch.zeros(3)), (x(3),))
     edge = to_edge_program(exported.run_decompositions())
@@ -176,7 +191,9 @@ class TestDynamicSizes:
         assert calls(edge).count("sym_size.int") == 1
 
     @settings(max_examples=25, deadline=None)
-    @given(st.integers(4, 20), st.sampled_from(["a * b", "a + b - 1", "a // 2", "(a + 2) // 3", "max(a, b)", "min(a, b)", "a % 3 + 2", "a * a"]))
+    @given(st.integers(4, 20),
+        st.sampled_from(["a * b", "a + b - 1", "a // 2", "(a + 2) // 3", "max(a, b)", "min(a, b)", "a % 3 + 2",
+        "a * a"]))
     def test_sizes_of_random_expressions(self, size: int, expression: str) -> None:
         def program(m: Function, s: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
             length = eval(expression, {"a": s.shape[0], "b": t.shape[0], "max": torch.sym_max, "min": torch.sym_min})
@@ -195,14 +212,16 @@ class TestDynamicSizes:
 
     def test_what_would_hold_for_the_example_only_is_an_error(self) -> None:
         with pytest.raises(LoweringError, match="holds only for sizes") as error:
-            edge_of(lambda t: F.adaptive_max_pool2d(t, (2, 2)), x(1, 1, 8, 8), dynamic_shapes=({2: Dim("h", min=2, max=16)},))
+            edge_of(lambda t: F.adaptive_max_pool2d(t, (2, 2)), x(1, 1, 8, 8),
+                dynamic_shapes=({2: Dim("h", min=2, max=16)},))
         assert "from:" in str(error.value) and "1. " in str(error.value)
 
 
 class TestControlFlow:
     def test_bodies_are_edge_programs_too(self) -> None:
         def program(m: Function, t: torch.Tensor) -> torch.Tensor:
-            return torch.cond(t.sum() > 0, lambda t: (F.silu(t).view(-1),), lambda t: ((t + 1).t().reshape(-1),), (t,))[0]
+            return torch.cond(t.sum() > 0, lambda t: (F.silu(t).view(-1),), lambda t: ((t + 1).t().reshape(-1),),
+                (t,))[0]
 
         module = Function(program)
         edge = edge_of(module, x(2, 3))
@@ -219,6 +238,14 @@ class TestControlFlow:
         module = Function(lambda m, t: torch.cond(t.sum() > 0, body, lambda t: (t * 3,), (t,))[0])
         edge = edge_of(module, x(2, 3).abs())
         torch.testing.assert_close(edge.module()(x(2, 3).abs()), module(x(2, 3).abs()))
+
+
+    def test_channels_last_operands_are_converted_at_the_door(self) -> None:
+        module = Function(lambda m, t: torch.cond(t.sum() > 0, lambda t: (t * 2,), lambda t: (t + 1,), (t,))[0])
+        inputs = x(1, 3, 4, 4).to(memory_format=torch.channels_last)
+        edge = edge_of(module, inputs)
+        assert "clone.default" in calls(edge)
+        torch.testing.assert_close(edge.module()(inputs), module(inputs))
 
 
 @pytest.mark.parametrize("layers", [2])

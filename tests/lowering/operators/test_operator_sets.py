@@ -32,16 +32,19 @@ def test_an_unknown_set_is_an_error_that_lists_those_there_are() -> None:
     [
         (aten.add.Tensor, aten.add.out), (aten.mean.dim, aten.mean.out), (aten.any.default, aten.any.all_out),
         (aten.slice_copy.Tensor, aten.slice_copy.Tensor_out), (aten.max.dim, aten.max.dim_max),
-        (aten.topk.default, aten.topk.values), (aten.where.self, aten.where.self_out), (aten.full.default, aten.full.out),
+        (aten.topk.default, aten.topk.values), (aten.where.self, aten.where.self_out),
+        (aten.full.default, aten.full.out),
         (aten.split_copy.Tensor, aten.split_copy.Tensor_out), (aten.linear.default, aten.linear.out),
         (aten.arange.start_step, aten.arange.start_out), (aten.sum.dim_IntList, aten.sum.IntList_out),
     ],
 )  # fmt: skip
-def test_the_out_variant_differs_in_its_results_only(functional: torch._ops.OpOverload, out: torch._ops.OpOverload) -> None:
+def test_the_out_variant_differs_in_its_results_only(functional: torch._ops.OpOverload,
+    out: torch._ops.OpOverload) -> None:
     assert out_variant(functional) is out
 
 
-@pytest.mark.parametrize("op", [aten.add_.Tensor, aten.view.default, aten.sym_size.int, aten._local_scalar_dense.default])
+@pytest.mark.parametrize("op",
+    [aten.add_.Tensor, aten.view.default, aten.sym_size.int, aten._local_scalar_dense.default])
 def test_operators_that_mutate_alias_or_return_no_tensor_have_none(op: torch._ops.OpOverload) -> None:
     assert out_variant(op) is None
 
