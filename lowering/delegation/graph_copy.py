@@ -48,9 +48,10 @@ def _copy_graph(graph_module: torch.fx.GraphModule) -> tuple[torch.fx.Graph, dic
 
 
 def copy_node(graph: torch.fx.Graph, node: torch.fx.Node, nodes: Mapping[torch.fx.Node, torch.fx.Node]) -> torch.fx.Node:
-    """A copy of a node under its own name, also where that is a name of Python's such as `input`."""
+    """A copy of a node; of a placeholder, under its own name, to which signatures refer, even if it is Python's too."""
     copied = graph.node_copy(node, nodes.__getitem__)
-    copied.name = node.name
+    if node.op == "placeholder":
+        copied.name = node.name
     return copied
 
 

@@ -56,6 +56,12 @@ def test_a_delegation_spec_takes_the_whole_graph_and_its_weights() -> None:
     assert_same_results(program, delegated, (X,))
 
 
+def test_nodes_may_have_names_of_pythons_own() -> None:
+    program = export(torch.nn.Sequential(Chain()), X)
+    assert program.graph_signature.user_inputs == ("input",)
+    assert_same_results(program, to_backend(program, TagBy(tag_named(sin="a"))), (X,))
+
+
 def test_the_program_given_stays_as_it_was() -> None:
     program = export(Chain(), X)
     before = str(program.graph), str(program.graph_signature), list(program.state_dict)
