@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import venv
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +58,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     venv.create(folder, with_pip=True)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     site_packages = folder / "lib" / version / "site-packages"
-    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+    for entry in Path(pytest.__file__).parent.parent.iterdir():
         ours = "rules_executorch" in entry.name or entry.suffix == ".pth"
         if not ours and not (site_packages / entry.name).exists():
             (site_packages / entry.name).symlink_to(entry)

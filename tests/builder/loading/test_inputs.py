@@ -151,7 +151,7 @@ def test_checking_imports_next_to_nothing(tmp_path: Path) -> None:
         f"data = json.load(open({str(tmp_path / 'inputs.json')!r}))\n"
         "data['taken'] += 60_000_000_000\n"
         "assert unchanged(from_json(data))\n"
-        "print([m for m in ('starlark_go', 'torch', 'dataclasses', 'hashlib', 'pathlib._local') if m in sys.modules])"
+        "print([m for m in ('starlark_go', 'torch', 'dataclasses', 'hashlib') if m in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert result.stdout.strip() == "[]", result.stderr
