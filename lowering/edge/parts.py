@@ -117,7 +117,8 @@ def remove_dead_code(parts: EdgeParts) -> None:
         if not node.users and node.op in ("call_function", "get_attr") and not is_delegate_call(node):
             graph.erase_node(node)
     kept = []
-    written = {spec.target for spec in parts.output_specs if spec.kind in _MUTATIONS}  # read by the next call, if not by this
+    # What this call writes, the next one reads.
+    written = {spec.target for spec in parts.output_specs if spec.kind in _MUTATIONS}
     for node, spec in parts.placeholder_specs():
         if spec.kind in _CONSTANT_KINDS and not node.users and spec.target not in written:
             graph.erase_node(node)

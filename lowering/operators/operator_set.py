@@ -43,12 +43,15 @@ class OperatorSet:
         if out is None and op.namespace != "aten":
             # An extension's operators have out-variants in the runtime that PyTorch may not know.
             overload = op._schema.overload_name
-            candidates.append(f"{name}.{overload}_out" if overload else f"{name}.out")
+            candidates += [f"{name}.{overload}_out", f"{name}.{overload.title()}_out"] if overload else [f"{name}.out"]
         return next((candidate for candidate in candidates if candidate in self.names), None)
 
     def nearest(self, name: str, count: int = 3) -> list[str]:
-        """Kernels whose names are close to `name`, best first."""
-        return difflib.get_close_matches(name, sorted(self.names), count, cutoff=0.75)
+        """Kernels of operators whose names, without overload, are close to `name`, best first."""
+        by_operator: dict[str, str] = {}
+        for kernel in sorted(self.names):
+            by_operator.setdefault(kernel.partition(".")[0], kernel)
+        return [by_operator[near] for near in difflib.get_close_matches(name, by_operator, count, cutoff=0.75)]
 
 
 def registry_name(op: OpOverload) -> str:

@@ -1,4 +1,4 @@
-"""Edge programs say what runs fast: no copies that change nothing, linear kept, numbers as numbers, constants computed."""
+"""Edge programs say what runs fast: no idle copies, linear kept, numbers as numbers, constants computed."""
 
 from __future__ import annotations
 
