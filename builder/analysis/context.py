@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TypeVar
 
-from ..core.action import Action, Artifact, Resources
+from ..core.action import Action, Artifact, Preload, Resources
 from ..core.diagnostics import BuildError, Diagnostic, Location
 from ..core.label import Label, LabelSyntaxError, parse_label
 from ..core.target import Target, Workspace
@@ -127,6 +127,7 @@ class RuleContext:
         also: Sequence[str] = (),
         resources: Resources = Resources(),
         unused_inputs: Artifact | None = None,
+        preloads: Sequence[Preload] = (),
     ) -> None:
         """Declare an action; the fields are Action's. An input given several times counts once."""
         self.actions.append(
@@ -141,6 +142,7 @@ class RuleContext:
                 resources=resources,
                 owner=str(self.label),
                 unused_inputs=unused_inputs,
+                preloads=tuple(preloads),
             )
         )
 

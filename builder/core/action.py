@@ -51,6 +51,20 @@ class Resources:
 
 
 @dataclass(frozen=True)
+class Preload:
+    """Code that many Python actions begin by importing, and that a worker may have imported once for all of them.
+
+    `steps` are "module", which is imported, or "module:function", which is then called without arguments;
+    they depend on nothing but the toolchain, `inputs`, which are inputs of the action as well, and the
+    preloads before this one. `import_roots` are folders of the execution root from which they are imported.
+    """
+
+    steps: tuple[str, ...]
+    import_roots: tuple[str, ...]
+    inputs: tuple[Artifact, ...]
+
+
+@dataclass(frozen=True)
 class Action:
     """One step of a build.
 
@@ -63,6 +77,8 @@ class Action:
     `unused_inputs`, if given, is one of the inputs: a text file, made by an earlier action, which
     lists the exec_paths, one per line, of inputs that do not matter this time. Neither those nor the
     list itself are seen by the action or part of its key, so that changing them does not run it again.
+
+    `preloads` change how soon a Python action is done, and nothing else: they are in no key.
     """
 
     mnemonic: str
@@ -75,6 +91,7 @@ class Action:
     resources: Resources = Resources()
     owner: str = ""
     unused_inputs: Artifact | None = None
+    preloads: tuple[Preload, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.outputs:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core.action import Action, Artifact, Resources, RunSpec, Toolchain
+from ..core.action import Action, Artifact, Preload, Resources, RunSpec, Toolchain
 
 
 def definition_digest(action: Action, toolchains: Mapping[str, Toolchain]) -> str:
-    """What ninja compares to see that an action is no longer the one that ran: all of it but the owner."""
+    """What ninja compares to see that an action is no longer the one that ran: all of it but the owner and preloads."""
     names = [action.toolchain, *action.also]
     definition = [
         [action.mnemonic, action.toolchain, action.argv, sorted(action.environment.items()), action.also],
@@ -25,8 +25,9 @@ def definition_digest(action: Action, toolchains: Mapping[str, Toolchain]) -> st
 
 
 def actions_to_json(actions: Sequence[Action]) -> dict[str, Any]:
-    """Actions as plain data; an artifact that many of them name is written once."""
+    """Actions as plain data; an artifact or preload that many of them name is written once."""
     numbers: dict[Artifact, int] = {}
+    preloads: dict[Preload, int] = {}
 
     def number(artifact: Artifact) -> int:
         return numbers.setdefault(artifact, len(numbers))
@@ -43,10 +44,12 @@ def actions_to_json(actions: Sequence[Action]) -> dict[str, Any]:
             "resources": [action.resources.cpus, action.resources.memory_mib],
             "owner": action.owner,
             "unused_inputs": None if action.unused_inputs is None else number(action.unused_inputs),
+            "preloads": [preloads.setdefault(preload, len(preloads)) for preload in action.preloads],
         }
         for action in actions
     ]
-    return {"artifacts": [_artifact_to_json(a) for a in numbers], "actions": rows}
+    shared = [[preload.steps, preload.import_roots, [number(a) for a in preload.inputs]] for preload in preloads]
+    return {"artifacts": [_artifact_to_json(a) for a in numbers], "preloads": shared, "actions": rows}
 
 
 def actions_from_json(data: Mapping[str, Any]) -> list[Action]:
@@ -56,6 +59,7 @@ def actions_from_json(data: Mapping[str, Any]) -> list[Action]:
     def several(numbers: Iterable[int]) -> tuple[Artifact, ...]:
         return tuple(artifacts[n] for n in numbers)
 
+    preloads = [Preload(tuple(steps), tuple(roots), several(inputs)) for steps, roots, inputs in data["preloads"]]
     return [
         Action(
             mnemonic=row["mnemonic"],
@@ -68,6 +72,7 @@ def actions_from_json(data: Mapping[str, Any]) -> list[Action]:
             resources=Resources(*row["resources"]),
             owner=row["owner"],
             unused_inputs=None if row["unused_inputs"] is None else artifacts[row["unused_inputs"]],
+            preloads=tuple(preloads[n] for n in row["preloads"]),
         )
         for row in data["actions"]
     ]

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -22,6 +22,7 @@ class Processes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen] = set()
+        self._others: set[Callable[[], None]] = set()
         self._stopped = False
 
     def run(
@@ -68,12 +69,33 @@ class Processes:
             raise Interrupted
         return status
 
+    @contextlib.contextmanager
+    def ended_by(self, end: Callable[[], None]) -> Iterator[None]:
+        """While something runs in processes that are another's: stop() calls `end`, which ends it.
+
+        Raises:
+            Interrupted: stop() was called.
+        """
+        with self._lock:
+            if self._stopped:
+                raise Interrupted
+            self._others.add(end)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._others.discard(end)
+            if self._stopped:
+                raise Interrupted
+
     def stop(self) -> None:
         """Kill what runs, and start nothing any more."""
         with self._lock:
             self._stopped = True
             for process in self._running:
                 _kill_group(process)
+            for end in self._others:
+                end()
 
 
 def _kill_group(process: subprocess.Popen) -> None:

@@ -22,8 +22,7 @@ class OnlyDeclared:
     def find_spec(self, name, path=None, target=None):
         if name != HIDDEN:
             return None
-        folders = [os.path.join(root, HIDDEN) for root in self.roots]
-        folders = [folder for folder in folders if os.path.isdir(folder)]
+        folders = self.folders()
         if not folders:
             raise ModuleNotFoundError(
                 "nothing of rules_executorch is among the inputs: add what is imported to `deps`, for example "
@@ -34,6 +33,11 @@ class OnlyDeclared:
         spec = ModuleSpec(name, None, is_package=True)
         spec.submodule_search_locations = folders
         return spec
+
+    def folders(self):
+        """Where the package's parts are."""
+        folders = [os.path.join(root, HIDDEN) for root in self.roots]
+        return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def main(argv):

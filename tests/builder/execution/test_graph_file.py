@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules_executorch.builder.core.action import Action, Artifact, Resources, RunSpec
+from rules_executorch.builder.core.action import Action, Artifact, Preload, Resources, RunSpec
 from rules_executorch.builder.execution.graph_file import (
     actions_from_json,
     actions_to_json,
@@ -44,6 +44,7 @@ def _actions(draw: st.DrawFn) -> Action:
         resources=Resources(draw(st.integers(1, 4)), draw(st.integers(1, 10**5))),
         owner=draw(_text),
         unused_inputs=inputs[0] if inputs and draw(st.booleans()) else None,
+        preloads=(Preload(("m:f",), (".",), inputs),) if draw(st.booleans()) else (),
     )
 
 

@@ -1,0 +1,93 @@
+"""Makes a process that was forked from a zygote what a new process would be, and runs a Python action in it."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+
+from . import preloading, python_launcher
+
+
+def become(argv: Sequence[str], environment: dict[str, str], folders: Sequence[str]) -> None:
+    """Be the process that `argv`, a command of the toolchain `python`, would have started; does not return.
+
+    The current folder is the execution root. `folders` are those from which layers were imported.
+    """
+    _renew(argv, environment, folders)
+    status = 1
+    try:
+        python_launcher.main(list(argv[argv.index(python_launcher.__file__) + 1 :]))
+        status = 0
+    except SystemExit as end:
+        status = _status_of(end)
+    except BaseException:
+        kind, error, frames = sys.exc_info()
+        # Its first frames are the zygote's.
+        while frames and frames.tb_frame.f_code is not python_launcher.main.__code__:
+            frames = frames.tb_next
+        sys.excepthook(kind, error, frames)
+    finally:
+        _end(status)
+
+
+def _renew(argv: Sequence[str], environment: dict[str, str], folders: Sequence[str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    tempfile.tempdir = None
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.orig_argv[:] = argv
+    _set_threads(environment)
+    preloading.move_modules(folders, os.getcwd())
+    for name in [name for name in sys.modules if name.partition(".")[0] == __package__]:
+        del sys.modules[name]
+    # The launcher takes the first entry for the folder of its script.
+    sys.path.insert(0, "")
+    gc.enable()
+
+
+def _set_threads(environment: dict[str, str]) -> None:
+    """As many threads as the variable says that libraries read when they are loaded: in a zygote, with one."""
+    count = environment.get("OMP_NUM_THREADS", "1")
+    if count != "1" and (torch := sys.modules.get("torch")):
+        torch.set_num_threads(int(count))
+
+
+def _status_of(end: SystemExit) -> int:
+    """The exit status that an interpreter gives to SystemExit."""
+    if end.code is None:
+        return 0
+    if isinstance(end.code, int):
+        return end.code & 0xFF
+    print(end.code, file=sys.stderr)
+    return 1
+
+
+def _end(status: int) -> None:
+    """End as an interpreter does, without taking the zygote's objects apart."""
+    try:
+        threading._shutdown()
+        atexit._run_exitfuncs()
+        with contextlib.suppress(AttributeError):
+            sys.stderr.flush()
+        try:
+            sys.stdout.flush()
+        except (OSError, ValueError):
+            status = status or 120
+        ctypes.CDLL(None).fflush(None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
