@@ -46,7 +46,7 @@ def partitioner(backend, options = {}):
     """
     return {"kind": "partitioner", "backend": backend, "options": options}
 
-def executorch_model(name, methods, **kwargs):
+def executorch_model(name, methods, backends = [], **kwargs):
     """An ExecuTorch program, `<name>.pte`, made of a PyTorch model.
 
     The backends that `methods` name become dependencies of the target.
@@ -55,9 +55,10 @@ def executorch_model(name, methods, **kwargs):
       name: the target's name.
       methods: {method: spec}, where a spec is delegation_spec(...), partitioner(...), a list of
         these (the first takes what it can, and so on), or None for no backend.
+      backends: backends that the recipe delegates to, beside those that `methods` name.
       **kwargs: the other attributes of the rule.
     """
-    native_executorch_model(name = name, methods = methods, backends = _backends(methods), **kwargs)
+    native_executorch_model(name = name, methods = methods, backends = backends + _backends(methods), **kwargs)
 
 def _backends(methods):
     """The labels of all backends that `methods` name, in order and once each."""

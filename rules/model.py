@@ -12,7 +12,7 @@ from rules_executorch.builder.core.action import Artifact, Resources
 from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSchema
 
 from .attributes import LOWERING, PY_DEPS, TOOLS
-from .model_methods import factories, lowering
+from .model_methods import factories, lowering, recipe_function
 from .providers import ExecutorchBackendInfo, ExecutorchModelInfo, PyInfo
 from .python import import_roots, merge_python, python_argv, python_files
 
@@ -36,21 +36,30 @@ def _model(ctx: RuleContext) -> Sequence[Provider]:
         method: _export(ctx, method, factory, python, unused[factory.partition(":")[0]], names)
         for method, factory in factory_of.items()
     }
+    recipe = recipe_function(ctx)
     config = {
         "methods": {
-            method: {"graph": graph.exec_path, "constants": constants.exec_path, "lowering": methods[method]}
+            method: {
+                "graph": graph.exec_path,
+                "constants": constants.exec_path,
+                "lowering": methods[method],
+                **({"model": factory_of[method]} if recipe else {}),
+            }
             for method, (graph, constants) in exported.items()
         },
         "backends": {
             ctx.full_name(info.label): {"id": info.id, "module": info.module, "partitioner": info.partitioner}
             for info in backends.values()
         },
+        "recipe": recipe,
         "weights": weights.exec_path if weights else None,
         "constant_methods": ctx.attr.constant_methods,
         "options": ctx.attr.options,
     }
     tensors = [file for pair in exported.values() for file in pair] + ([weights] if weights else [])
-    program, report = _lower(ctx, config, tensors, list(backends.values()))
+    # A recipe is code of the user's, which may begin with the model itself.
+    users = python if recipe else PyInfo()
+    program, report = _lower(ctx, config, tensors, list(backends.values()), users)
     info = ExecutorchModelInfo(
         label=ctx.label,
         program=program,
@@ -135,10 +144,14 @@ def _export(
 
 
 def _lower(
-    ctx: RuleContext, config: object, tensors: Sequence[Artifact], backends: Sequence[ExecutorchBackendInfo]
+    ctx: RuleContext,
+    config: object,
+    tensors: Sequence[Artifact],
+    backends: Sequence[ExecutorchBackendInfo],
+    users: PyInfo,
 ) -> tuple[Artifact, Artifact]:
     """Declare the lowering of all methods together; the program and its report."""
-    code = merge_python((*(backend.python for backend in backends), ctx.attr._lowering.provider(PyInfo)))
+    code = merge_python((users, *(backend.python for backend in backends), ctx.attr._lowering.provider(PyInfo)))
     config_file = ctx.write(f"{ctx.label.name}.lower.json", json.dumps(config, indent=1) + "\n")
     program = ctx.declare_output(f"{ctx.label.name}.pte")
     report = ctx.declare_output(f"{ctx.label.name}.report.json")
@@ -186,9 +199,17 @@ EXECUTORCH_MODEL = Rule(
             ),
             "backends": Attribute(
                 AttributeType.LABEL_LIST,
-                "The backends named in `methods`; the macro fills it in.",
+                "The backends that the recipe delegates to; those named in `methods` are added.",
                 default=(),
                 may_repeat=True,
+            ),
+            "recipe": Attribute(
+                AttributeType.STRING,
+                '"module:function", importable from `deps`: how the model is lowered, as a function without arguments '
+                "that returns a rules_executorch.lowering.ExportRecipe (quantization, passes, partitioners, planning). "
+                "What `methods` say comes before its partitioners, and `options` take the place of its own. A recipe "
+                "that quantizes, or says how to trace, begins with the model and the checkpoint's values, when the "
+                "program is lowered; any other with the exported methods.",
             ),
             "constant_methods": Attribute(
                 AttributeType.PLAIN,
@@ -198,7 +219,8 @@ EXECUTORCH_MODEL = Rule(
             "options": Attribute(
                 AttributeType.PLAIN,
                 "How the program is planned and written, {option: value}: alloc_graph_input, alloc_graph_output, "
-                "share_mutable_buffers, alignment, and others of ExecutorchBackendConfig.",
+                "share_mutable_buffers, alignment, and others of ExecutorchBackendConfig; operators, the sets of kernels "
+                'that the target runtime has (["stock"] if not said; there are also "quantized" and "llm").',
                 default={},
             ),
             "_lowering": LOWERING,

@@ -49,6 +49,21 @@ def factories(ctx: RuleContext) -> dict[str, str]:
     return {name: model[name] for name in methods}
 
 
+def recipe_function(ctx: RuleContext) -> str | None:
+    """The "module:function" that makes the model's recipe, None for none.
+
+    Raises:
+        BuildError: `recipe` is not written so.
+    """
+    recipe = ctx.attr.recipe or None
+    if recipe is not None and not MODULE_MEMBER.fullmatch(recipe):
+        raise ctx.error(
+            f"`recipe` of {ctx.label} is {recipe!r}",
+            remedy='write it as in "module:function", where the module is importable from `deps`',
+        )
+    return recipe
+
+
 def lowering(
     ctx: RuleContext, method: str, backends: Mapping[Label, ExecutorchBackendInfo]
 ) -> list[dict[str, Any]]:

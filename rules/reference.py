@@ -75,9 +75,7 @@ def _common() -> Iterator[str]:
 
 
 def _public(schema: RuleSchema) -> list[tuple[str, Attribute]]:
-    # `backends` of a model is for the macro that fills it in.
-    hidden = {"backends"} if schema.name == "executorch_model" else set()
-    return [(name, each) for name, each in schema.attributes.items() if not name.startswith("_") and name not in hidden]
+    return [(name, each) for name, each in schema.attributes.items() if not name.startswith("_")]
 
 
 def _attributes(attributes: Iterable[tuple[str, Attribute]]) -> Iterator[str]:

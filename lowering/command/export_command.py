@@ -11,12 +11,11 @@ from typing import Any
 import torch
 
 from ..errors import InvalidFileError, LoweringError, did_you_mean
-from ..tracing import export_method
 from ..interchange import load_pt2, save_program
 from ..interchange.tensors import identity
 from ..interchange.values import DTYPE_NAMES
-from ..model import Model
-from .names import call_user, import_named
+from ..tracing import export_method
+from .factories import make_model
 
 # Safetensors' names of dtypes differ from torch's.
 _DTYPES = {
@@ -46,14 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
         program = load_pt2(arguments.model)
         state = program.state_dict
     else:
-        # A factory that draws its initial weights draws the same ones in every run.
-        torch.manual_seed(0)
-        model = call_user(import_named(arguments.model, "the model's factory"), arguments.model)
-        if not isinstance(model, Model):
-            raise LoweringError(
-                f"{arguments.model} returned a {type(model).__name__}",
-                remedies=["return rules_executorch.lowering.Model(module, {name: Method(example_inputs)})"],
-            )
+        model = make_model(arguments.model)
         program = export_method(model, arguments.method)
         state = model.module.state_dict()
     if arguments.checkpoint_names:

@@ -39,6 +39,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except FileNotFoundError as error:
-        print(f"error: there is no file {error.filename!r}", file=sys.stderr)
+        # Not every library says which file: safetensors names it in its message only.
+        print(f"error: there is no file {error.filename!r}" if error.filename else f"error: {error}", file=sys.stderr)
         return 1
     return 0

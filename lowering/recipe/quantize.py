@@ -4,38 +4,61 @@ from __future__ import annotations
 
 import copy
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Union
 
 import torch
 
-from ..errors import LoweringError
-from ..tracing import export_method
+from ..errors import LoweringError, did_you_mean
 from ..model import Model
+from ..tracing import export_method
 from .recipe import AOQuantizationConfig, QuantizationRecipe
 
 
-def transform_source(models: Mapping[str, Model], recipe: QuantizationRecipe | None) -> dict[str, Model]:
-    """Quantize eager modules as `recipe.ao_quantization_configs` says; the given modules stay as they are.
+QuantizationRecipes = Union[QuantizationRecipe, Mapping[str, QuantizationRecipe], None]
 
-    Methods that shared a module share its quantized copy.
+
+def transform_source(models: Mapping[str, Model], recipes: QuantizationRecipes) -> dict[str, Model]:
+    """Quantize eager modules as the recipes' `ao_quantization_configs` say; the given modules stay as they are.
+
+    Methods that shared a module and a recipe share the quantized copy.
     """
-    configs = recipe.ao_quantization_configs if recipe else None
-    if not configs:
-        return dict(models)
-    return _with_copies(models, lambda module: _quantize_eager(module, configs))
+    copies: dict[tuple[int, int], torch.nn.Module] = {}
+    transformed = dict(models)
+    for name, recipe in _by_method(recipes, models).items():
+        if recipe.ao_quantization_configs:
+            module = models[name].module
+            key = (id(module), id(recipe))
+            if key not in copies:
+                copies[key] = _quantize_eager(module, recipe.ao_quantization_configs)
+            transformed[name] = replace(models[name], module=copies[key])
+    return transformed
 
 
-def quantize(models: Mapping[str, Model], recipe: QuantizationRecipe | None) -> dict[str, Model]:
+def quantize(models: Mapping[str, Model], recipes: QuantizationRecipes) -> dict[str, Model]:
     """Quantize each method with pt2e: export, prepare, run the calibration inputs, convert.
 
-    Each method becomes a model of its own, whose module is the converted graph.
+    Each quantized method becomes a model of its own, whose module is the converted graph.
     """
-    quantizers = recipe.get_quantizers() if recipe else None
-    if not quantizers:
-        return dict(models)
-    return {name: _quantize_method(model, name, quantizers) for name, model in models.items()}
+    quantized = dict(models)
+    for name, recipe in _by_method(recipes, models).items():
+        if recipe.get_quantizers():
+            quantized[name] = _quantize_method(models[name], name, recipe.get_quantizers())
+    return quantized
+
+
+def _by_method(recipes: QuantizationRecipes, models: Mapping[str, Model]) -> dict[str, QuantizationRecipe]:
+    """The recipe of each method that has one."""
+    if recipes is None:
+        return {}
+    if isinstance(recipes, QuantizationRecipe):
+        return dict.fromkeys(models, recipes)
+    for name in recipes:
+        if name not in models:
+            near = did_you_mean(name, models)
+            raise LoweringError(f"there is a quantization recipe for method {name!r}, which does not exist{near}")
+    return dict(recipes)
 
 
 def _quantize_eager(module: torch.nn.Module, configs: Sequence[AOQuantizationConfig]) -> torch.nn.Module:
@@ -63,16 +86,6 @@ def _composed(quantizers: Sequence[Any]) -> Any:
     if len(quantizers) == 1:
         return quantizers[0]
     return _torchao("torchao.quantization.pt2e.quantizer").ComposableQuantizer(list(quantizers))
-
-
-def _with_copies(
-    models: Mapping[str, Model], change: Callable[[torch.nn.Module], torch.nn.Module]
-) -> dict[str, Model]:
-    changed: dict[int, torch.nn.Module] = {}
-    for model in models.values():
-        if id(model.module) not in changed:
-            changed[id(model.module)] = change(model.module)
-    return {name: replace(model, module=changed[id(model.module)]) for name, model in models.items()}
 
 
 def _torchao(module: str) -> Any:

@@ -64,10 +64,13 @@ class LoweringRecipe:
 
 @dataclass(frozen=True)
 class ExportRecipe:
-    """The whole way from a model to a .pte. Without `pipeline_stages`, those that the model's kind needs."""
+    """The whole way from a model to a .pte. Without `pipeline_stages`, those that the model's kind needs.
+
+    `quantization_recipe` is for all methods, or by method name (others are not quantized).
+    """
 
     name: str | None = None
-    quantization_recipe: QuantizationRecipe | None = None
+    quantization_recipe: QuantizationRecipe | Mapping[str, QuantizationRecipe] | None = None
     aten_transform_passes: Sequence[AtenPass] | None = None
     lowering_recipe: LoweringRecipe | None = None
     executorch_backend_config: ExecutorchBackendConfig | None = None
@@ -78,6 +81,15 @@ class ExportRecipe:
     def __post_init__(self) -> None:
         if self.pipeline_stages is not None:
             check_pipeline(self.pipeline_stages)
+
+    @property
+    def starts_with_model(self) -> bool:
+        """Whether it says something of what is before the exported program: its quantization, its tracing, its passes."""
+        stages = self.pipeline_stages or ()
+        before_edge = (StageType.SOURCE_TRANSFORM, StageType.QUANTIZE, StageType.TORCH_EXPORT)
+        return bool(self.quantization_recipe or self.aten_transform_passes or self.strict) or any(
+            stage in before_edge for stage in stages
+        )
 
     @staticmethod
     def get_recipe(recipe_type: Any, **options: Any) -> ExportRecipe:
@@ -99,7 +111,7 @@ class ExportRecipe:
         quantizations = [recipe.quantization_recipe for recipe in recipes if recipe.quantization_recipe]
         return ExportRecipe(
             name=recipe_name or "+".join(recipe.name for recipe in recipes if recipe.name) or None,
-            quantization_recipe=_combined_quantization(quantizations) if quantizations else None,
+            quantization_recipe=_combined_quantization(quantizations),
             aten_transform_passes=_joined(recipe.aten_transform_passes for recipe in recipes),
             lowering_recipe=_combined_lowering(lowerings) if lowerings else None,
             executorch_backend_config=_the_one("executorch_backend_config", recipes),
@@ -109,7 +121,23 @@ class ExportRecipe:
         )
 
 
-def _combined_quantization(recipes: Sequence[QuantizationRecipe]) -> QuantizationRecipe:
+def _combined_quantization(
+    recipes: Sequence[QuantizationRecipe | Mapping[str, QuantizationRecipe]],
+) -> QuantizationRecipe | dict[str, QuantizationRecipe] | None:
+    by_method = [recipe for recipe in recipes if isinstance(recipe, Mapping)]
+    if not recipes or not by_method:
+        return _joined_quantization([recipe for recipe in recipes if isinstance(recipe, QuantizationRecipe)])
+    if len(by_method) != len(recipes):
+        raise ValueError("quantization per method cannot be combined with quantization of all methods")
+    return {
+        method: _joined_quantization([recipe[method] for recipe in by_method if method in recipe])
+        for method in dict.fromkeys(method for recipe in by_method for method in recipe)
+    }
+
+
+def _joined_quantization(recipes: Sequence[QuantizationRecipe]) -> QuantizationRecipe | None:
+    if not recipes:
+        return None
     return QuantizationRecipe(
         _joined(recipe.quantizers for recipe in recipes), _joined(recipe.ao_quantization_configs for recipe in recipes)
     )

@@ -21,7 +21,11 @@ from .recipe import ExportRecipe
 from .stage import Stage, StageResult, StageType, check_pipeline
 from .stages import build_stages
 
-Source = Any  # Model | Module | {method: Module} | ExportedProgram | {method: ExportedProgram} | path of a .pt2
+Source = Any  # Model | {method: Model} | Module | {method: Module} | ExportedProgram | {method: ExportedProgram} | path of a .pt2
+_KERNEL_LIBRARIES = {
+    "quantized_decomposed": "executorch.kernels.quantized",
+    "llama": "executorch.extension.llm.custom_ops.custom_ops",
+}
 _LOWERING = (StageType.TO_EDGE_TRANSFORM_AND_LOWER, StageType.TO_EXECUTORCH)
 
 
@@ -47,7 +51,7 @@ class ExportSession:
     """One model, one recipe, and what each stage made of it.
 
     Args:
-        model: a Model, a module, {method: module}, an ExportedProgram, {method: ExportedProgram}, or the
+        model: a Model, {method: Model}, a module, {method: module}, an ExportedProgram, {method: ExportedProgram}, or the
             path of a .pt2 archive.
         example_inputs: a list of argument tuples, or {method: list}. A method is traced with the first;
             all of them calibrate quantization. A Model and exported programs have their own.
@@ -162,11 +166,19 @@ class ExportSession:
                 f"no runtime is installed on this machine: {error}",
                 remedies=['install it: pip install "rules_executorch[host]"'],
             ) from error
+        for module in self._kernel_libraries():
+            importlib.import_module(module)
         program = runtime.load_program(self.get_pte_buffer())
         method = program.load_method(method_name)
         if method is None:
             raise LoweringError(f"the program has no method {method_name!r}")
         return method.execute(list(self.get_example_input(method_name) if inputs is None else inputs))
+
+    def _kernel_libraries(self) -> list[str]:
+        """The modules whose import registers the kernels that the program calls beyond those of the stock runtime."""
+        plans = self.get_executorch_program().program_file.program.execution_plan
+        namespaces = {operator.name.partition("::")[0] for plan in plans for operator in plan.operators}
+        return [module for namespace, module in sorted(_KERNEL_LIBRARIES.items()) if namespace in namespaces]
 
     def print_delegation_info(self) -> None:
         """Print what was delegated and what was not, per method."""
@@ -196,12 +208,13 @@ def _methods(source: Source, example_inputs: Any, dynamic_shapes: Any) -> dict[s
     if isinstance(source, (str, os.PathLike)):
         source = load_pt2(source)
     if isinstance(source, Model):
-        return {name: source for name in source.methods}
+        source = dict.fromkeys(source.methods, source)
     by_name = dict(source) if isinstance(source, Mapping) else {"forward": source}
     if not by_name:
         raise LoweringError("there is no method to lower")
-    if all(isinstance(each, ExportedProgram) for each in by_name.values()):
-        return by_name
+    for kind in (ExportedProgram, Model):
+        if all(isinstance(each, kind) for each in by_name.values()):
+            return by_name
     if not all(isinstance(each, torch.nn.Module) for each in by_name.values()):
         raise TypeError(f"a session takes a Model, modules or exported programs, not {type(source).__name__}")
     inputs = example_inputs if isinstance(example_inputs, Mapping) else {name: example_inputs for name in by_name}

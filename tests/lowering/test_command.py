@@ -45,6 +45,36 @@ def net():
     })
 
 
+def plain():
+    torch.manual_seed(3)
+    return Model(nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 4)).eval(), {
+        "forward": Method((torch.randn(2, 128),), calibration_inputs=[(torch.randn(2, 128),) for _ in range(4)]),
+    })
+
+
+def relu_to_tanh(graph_module):
+    for node in graph_module.graph.nodes:
+        if node.target is torch.ops.aten.relu.default:
+            node.target = torch.ops.aten.tanh.default
+
+
+def tanh_recipe():
+    from rules_executorch.lowering import ExecutorchBackendConfig, ExportRecipe, LoweringRecipe, MemoryPlanningPass
+    return ExportRecipe(
+        lowering_recipe=LoweringRecipe(edge_transform_passes=[lambda method, program: [relu_to_tanh]]),
+        executorch_backend_config=ExecutorchBackendConfig(
+            memory_planning_pass=MemoryPlanningPass(alloc_graph_input=False, alignment=64)
+        ),
+    )
+
+
+def int8_recipe():
+    from torchao.quantization import Int8WeightOnlyConfig
+    from rules_executorch.lowering import AOQuantizationConfig, ExportRecipe, QuantizationRecipe
+    configs = [AOQuantizationConfig(Int8WeightOnlyConfig())]
+    return ExportRecipe(quantization_recipe=QuantizationRecipe(ao_quantization_configs=configs))
+
+
 def broken():
     return 1 / 0
 
@@ -288,3 +318,64 @@ def test_help_names_the_commands(run: Callable[..., Done], capsys: pytest.Captur
     with pytest.raises(SystemExit):
         main(["export", "--help"])
     assert "--checkpoint-names" in capsys.readouterr().out
+
+
+def exported_plain(run: Callable[..., Done], **changes: object) -> str:
+    """The configuration that lowers the model `plain`, exported."""
+    succeeds(run(*export("forward", model="model:plain")))
+    method = {"graph": "forward.edge", "constants": "forward.constants", "lowering": [], "model": "model:plain"}
+    return config(methods={"forward": method}, **changes)
+
+
+def plain_model() -> torch.nn.Module:
+    import model  # of the test's folder
+
+    return model.plain().module
+
+
+def test_a_recipe_says_how_exported_methods_are_lowered(folder: Path, run: Callable[..., Done]):
+    text = exported_plain(run, recipe="model:tanh_recipe", options={"alignment": 32})
+    (folder / "forward.constants").rename(folder / "moved")  # so that it is seen to be read
+    assert "forward.constants" in fails(run(*lower(text)))
+    (folder / "moved").rename(folder / "forward.constants")
+    succeeds(run(*lower(text)))
+    first, _, second = plain_model()
+    x = torch.randn(2, 128)
+    ((actual,),) = run_methods(folder / "out.pte", [("forward", [x])])
+    torch.testing.assert_close(actual, second(torch.tanh(first(x))))
+
+
+def test_a_recipe_that_quantizes_begins_with_the_model_and_its_checkpoint(folder: Path, run: Callable[..., Done]):
+    pytest.importorskip("torchao")
+    text = exported_plain(run, recipe="model:int8_recipe", weights="weights.safetensors")
+    net = plain_model()
+    with torch.no_grad():
+        net[2].bias.fill_(100.0)
+    save_file(net.state_dict(), folder / "weights.safetensors")
+    succeeds(run(*lower(text)))
+    x = torch.randn(2, 128)
+    ((actual,),) = run_methods(folder / "out.pte", [("forward", [x])])
+    torch.testing.assert_close(actual, net(x), atol=0.05, rtol=0)
+    weights = [each for each in net.state_dict().values() if each.dim() == 2]
+    assert (folder / "out.pte").stat().st_size < sum(each.numel() * 4 for each in weights)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        ("model:no_recipe", "the recipe: module model has no 'no_recipe'"),
+        ("model:plain", "the recipe model:plain returned a Model"),
+        ("model:broken", "the recipe model:broken fails: ZeroDivisionError"),
+    ],
+)
+def test_a_wrong_recipe_is_explained(folder: Path, run: Callable[..., Done], recipe: str, message: str):
+    assert message in fails(run(*lower(exported_plain(run, recipe=recipe))))
+
+
+def test_an_unknown_option_or_set_of_operators_is_an_error_with_the_nearest(folder: Path, run: Callable[..., Done]):
+    assert "there is no option 'aligment'; did you mean 'alignment'?" in fails(
+        run(*lower(exported_plain(run, options={"aligment": 1})))
+    )
+    assert "there is no operator set 'quantised'" in fails(
+        run(*lower(exported_plain(run, options={"operators": ["quantised"]})))
+    )

@@ -271,3 +271,23 @@ def test_a_backend_that_is_not_well_said_is_an_error(tmp_path: Path, attributes:
     with pytest.raises(BuildError) as caught:
         analysed(tmp_path, {**FILES, "BUILD": FILES["BUILD"] + rules}, "//:b")
     assert message in str(caught.value)
+
+
+def test_a_recipe_sees_the_models_code_and_each_methods_factory(tmp_path: Path) -> None:
+    graph = with_model(tmp_path, recipe='"common:recipe"', backends='[":npu"]', options='{"operators": ["stock", "quantized"]}')
+    config = config_of(graph)
+    assert config["recipe"] == "common:recipe" and config["methods"]["forward"]["model"] == "encoder:make"
+    assert config["options"] == {"operators": ["stock", "quantized"]}
+    assert [each["id"] for each in config["backends"].values()] == ["NpuBackend"]
+    assert {"w/common.py", "w/encoder.py", "w/npu.py"} <= set(paths(action_of(graph, "LowerModel").inputs))
+
+
+def test_without_a_recipe_lowering_does_not_see_the_models_code(tmp_path: Path) -> None:
+    graph = with_model(tmp_path)
+    assert config_of(graph)["recipe"] is None
+    assert "w/encoder.py" not in paths(action_of(graph, "LowerModel").inputs)
+
+
+def test_a_recipe_is_a_module_and_a_function(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="`recipe` of //:m is 'common'"):
+        with_model(tmp_path, recipe='"common"')
