@@ -75,7 +75,7 @@ class Builder:
 
     # -- Shapes -------------------------------------------------------------------------------
 
-    def reshape(self, x: Value, sizes: Sequence[Size], *, layout: Layout = Layout.DEFAULT) -> Value:
+    def reshape(self, x: Value, sizes: Sequence[Size]) -> Value:
         """Other sizes on the same elements. At most one size may be dynamic: it is inferred."""
         if same_sizes(x.sizes, sizes):
             return x
@@ -83,7 +83,7 @@ class Builder:
             raise Unsupported(f"its result {list(sizes)} has more than one dynamic size, and XNNPACK infers only one")
         if x.constant is not None and is_static(sizes):
             return self.derived(x, lambda tensor: tensor.reshape(tuple(sizes)), sizes)
-        return self.node("StaticReshape", [x], sizes, layout=layout)
+        return self.node("StaticReshape", [x], sizes, layout=reshape_layout(x.sizes, sizes))
 
     def transpose(self, x: Value, order: Sequence[int]) -> Value:
         """Dimension i of the result is dimension order[i] of x."""
@@ -132,6 +132,10 @@ class Builder:
         flags = TRANSPOSE_B if transpose_b else 0
         return self.node("BatchMatrixMultiply", [a, b], sizes, layout=Layout.DEFAULT, flags=flags)
 
+    def row_softmax(self, x: Value) -> Value:
+        """Softmax over the last dimension."""
+        return self.node("Softmax", [x], x.sizes, layout=Layout.DEFAULT)
+
     # -- Means --------------------------------------------------------------------------------
 
     def row_mean(self, x: Value) -> Value:
@@ -147,6 +151,17 @@ class Builder:
         return self.node(
             "GlobalAvgPooling2d", [x], (*x.sizes[:2], 1, 1), layout=Layout.CHANNELS_LAST, flags=KEEP_DIMS
         )  # fmt: skip
+
+
+def reshape_layout(old: Sequence[Size], new: Sequence[Size]) -> Layout:
+    """Any layout will do if only what follows the channels, dimension 1, is rearranged.
+
+    Channels-last, each image is a matrix of [pixels, channels] before and after. Two dimensions
+    are images of one pixel.
+    """
+    ranks = sorted((len(old), len(new)))
+    keeps = ranks[0] >= 2 and ranks[1] in (3, 4) and same_sizes(old[:2], new[:2])
+    return Layout.SAME if keeps else Layout.DEFAULT
 
 
 def need_constant(value: Value, what: str = "its operand") -> Callable[[], torch.Tensor]:

@@ -12,8 +12,11 @@ from torch.utils._sympy.value_ranges import bound_sympy
 
 from .convert import convert_program
 from .finish import finish
+from .fusion import fuse_activations
 from .graph import Graph, Size, Unsupported
+from .layout import assign_layouts
 from .serialize import serialize
+from .simplify import reshape_unit_transposes, simplify
 
 BACKEND_ID = "XnnpackBackend"
 
@@ -57,4 +60,6 @@ class XnnpackBackend(BackendDetails):
 
 def optimized(graph: Graph) -> Graph:
     """The graph as it is written: the same function, in fewer nodes, every layout decided."""
+    graph = fuse_activations(simplify(graph))
+    graph = simplify(reshape_unit_transposes(simplify(assign_layouts(graph))))
     return finish(graph)

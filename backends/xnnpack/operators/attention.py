@@ -21,7 +21,7 @@ def softmax(b: Builder, val: Any, x: Value, dim: int, half_to_float: bool = Fals
     dim %= x.rank
     order = [d for d in range(x.rank) if d != dim] + [dim]
     result = b.transpose(x, order)
-    result = b.node("Softmax", [result], result.sizes, axis=x.rank - 1)
+    result = b.row_softmax(result)
     return b.transpose(result, [order.index(d) for d in range(x.rank)])
 
 
@@ -45,5 +45,4 @@ def attention(
             raise Unsupported("it is causal, and its length is dynamic")
         future = b.constant((rows, columns), scores.dtype, lambda: torch.full((rows, columns), -math.inf).triu(1))
         scores = b.binary("Add", scores, future)
-    weights = b.node("Softmax", [scores], scores.sizes, axis=scores.rank - 1)
-    return b.batch_matmul(weights, value)
+    return b.batch_matmul(b.row_softmax(scores), value)

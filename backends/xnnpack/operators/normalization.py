@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..builder import Builder, need_constant
-from ..graph import Layout, Unsupported, Value, is_static
+from ..graph import Unsupported, Value, is_static
 from .table import operator
 
 aten = torch.ops.aten
@@ -77,7 +77,7 @@ def mean(b: Builder, val: Any, x: Value, dims: Sequence[int] | None, keepdim: bo
         others = rows.sizes[: x.rank - len(dims)]
         result = b.row_mean(b.reshape(rows, (*others, math.prod(x.sizes[d] for d in dims))))
     sizes = kept if keepdim else tuple(val.shape)
-    return b.reshape(result, sizes, layout=Layout.SAME if dims == [2, 3] else Layout.DEFAULT)
+    return b.reshape(result, sizes)
 
 
 @operator(aten.sum.dim_IntList)

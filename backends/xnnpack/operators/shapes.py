@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..builder import Builder
-from ..graph import Layout, Size, Unsupported, Value
+from ..graph import Unsupported, Value
 from .table import operator
 
 aten = torch.ops.aten
@@ -18,33 +18,7 @@ aten = torch.ops.aten
 @operator(aten.unsqueeze_copy.default, aten.squeeze_copy.dim, aten.squeeze_copy.dims)
 def view(b: Builder, val: Any, x: Value, *arguments: Any) -> Value:
     """Whatever the arguments, PyTorch has said which sizes result."""
-    return reshaped(b, x, tuple(val.shape))
-
-
-def reshaped(b: Builder, x: Value, sizes: Sequence[Size]) -> Value:
-    """Other sizes; where a channels-last operand has its elements in the right order too, in any layout."""
-    return b.reshape(x, sizes, layout=Layout.SAME if _keeps_channels(x.sizes, sizes) else Layout.DEFAULT)
-
-
-def _keeps_channels(old: Sequence[Size], new: Sequence[Size]) -> bool:
-    """Whether only sizes of one are dropped or added after the channels, dimension 1.
-
-    The elements' order is then the same function of the layout before and after. A result of two
-    dimensions is one channels-last row too.
-    """
-    if len(old) < 3 and len(new) < 3 or len(old) < 2 or len(new) < 2:
-        return False
-    if len(old) > 4 or len(new) > 4:
-        return False
-    (old_first, old_rest), (new_first, new_rest) = (
-        ([_key(s) for s in sizes[:2]], [_key(s) for s in sizes[2:] if not (isinstance(s, int) and s == 1)])
-        for sizes in (old, new)
-    )
-    return old_first == new_first and old_rest == new_rest
-
-
-def _key(size: Size) -> Any:
-    return size if isinstance(size, int) else size.node.expr
+    return b.reshape(x, tuple(val.shape))
 
 
 @operator(aten.permute_copy.default)
