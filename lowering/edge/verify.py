@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from ..errors import LoweringError
-from ..operators import OperatorSet, llm, quantized, stock
+from ..operators import llm, OperatorSet, quantized, refusal, stock
 from .schemas import returns_alias
 
 # Functions on sizes, each with the runtime's kernel for it.
@@ -103,6 +103,13 @@ def _verify_operator(node: Node, op: OpOverload, operators: OperatorSet) -> None
         )
     if operators.kernel(op) is None:
         raise LoweringError(f"the target runtime has no kernel for {op}", node=node, remedies=_remedies(op, operators))
+    reason = refusal(node)
+    if reason is not None:
+        raise LoweringError(
+            f"the target runtime's kernel refuses this call of {op}: {reason}",
+            node=node,
+            remedies=["change the model accordingly", "delegate the node to a backend"],
+        )
 
 
 def _remedies(op: OpOverload, operators: OperatorSet) -> list[str]:

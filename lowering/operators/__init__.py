@@ -2,5 +2,6 @@
 
 from .operator_set import OperatorSet, llm, named_operator_set, quantized, stock
 from .out_variant import out_variant
+from .refusals import refusal
 
-__all__ = ["OperatorSet", "llm", "named_operator_set", "out_variant", "quantized", "stock"]
+__all__ = ["OperatorSet", "llm", "named_operator_set", "out_variant", "quantized", "refusal", "stock"]

@@ -31,6 +31,16 @@ def copy_of_all(self: Any) -> Any:
     return self
 
 
+@decomposes(aten.transpose_copy.int)
+def transpose(self: Any, dim0: int, dim1: int) -> Any:
+    return self if self.dim() == 0 else NotImplemented
+
+
+@decomposes(aten.t_copy.default)
+def t(self: Any) -> Any:
+    return self if self.dim() < 2 else NotImplemented
+
+
 @decomposes(aten.expand_copy.default)
 def expand(self: Any, size: Sequence[Any], *, implicit: bool = False) -> Any:
     unchanged = len(size) == self.dim() and all(

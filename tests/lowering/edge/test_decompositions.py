@@ -98,6 +98,8 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "roll all": (lambda x: x.roll(3), (r(3, 4),)), "sum of a number": (lambda x: x.sum(0), (r(1)[0],)),
     "log_softmax of doubles": (lambda x: x.log_softmax(1), (r(2, 5).double(),)),
     "masked_select broadcast": (torch.masked_select, (r(4), r(3, 4, dtype=torch.bool))),
+    "transposed number": (lambda x: torch.transpose_copy(x, 0, 0) + 1, (r(1)[0],)),
+    "transposed vector": (lambda x: torch.t_copy(x) + 1, (r(3),)),
     "bilinear": (F.bilinear, (r(2, 3), r(2, 4), r(5, 3, 4), r(5))),
     "linear of a vector": (F.linear, (r(3), r(4, 3), r(4))),
     "attention": (F.scaled_dot_product_attention, (r(1, 2, 4, 8), r(1, 2, 6, 8), r(1, 2, 6, 8))),

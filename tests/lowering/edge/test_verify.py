@@ -34,6 +34,12 @@ def test_it_is_left_whole_for_a_backend_to_take() -> None:
     verify_edge_program(edge, allowed=[aten.lgamma.default])
 
 
+def test_a_call_that_its_kernel_refuses_is_refused_at_build_time() -> None:
+    edge = edge_of(lambda x: torch.view_as_real(x.to(torch.complex64)), torch.ones(3, dtype=torch.int64), verify=False)
+    with pytest.raises(LoweringError, match="does not convert torch.int64 to torch.complex64"):
+        verify_edge_program(edge)
+
+
 def test_in_a_body_too() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.sum() > 0, lambda x: (torch.lgamma(x),), lambda x: (x + 1,), (x,))[0]
