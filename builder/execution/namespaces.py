@@ -30,11 +30,12 @@ _IFF_UP = 1
 SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr", "/nix/store", "/gnu/store")
 
 # What programs expect of the rest of a system. The processors are seen since libraries of linear algebra ask for them.
-_SHOWN = (
+SHOWN = (
     "/etc/alternatives",
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
+    "/etc/ssl/openssl.cnf",
     "/sys/devices/system/cpu",
 )
 _WRITTEN = {
@@ -119,7 +120,7 @@ def _mount_empty_root(folder: str) -> str:
 
 
 def _add_system(top: str) -> None:
-    for path in (*SYSTEM, *_SHOWN):
+    for path in (*SYSTEM, *SHOWN):
         _show(top, path)
     for path, text in _WRITTEN.items():
         with open(top + path, "w", encoding="ascii") as file:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,9 +20,13 @@ from . import namespaces, sandbox_main
 from .distributions import site_folders
 from .isolation import Mode
 from .processes import Processes
+from .workers import Layer, WorkerLost, Workers
 
 # 1980-01-01, the earliest time that a zip file can hold.
 _SOURCE_DATE_EPOCH = "315532800"
+
+# In bytes: copying more takes longer than it is worth.
+_LARGEST_COPY = 1 << 20
 
 # Run in the sandbox's folder, so that what the action can see of this process holds no path of its own.
 _SPECIFICATION = "sandbox.json"
@@ -57,6 +62,7 @@ class Command:
     outputs: tuple[str, ...] = ()
     timeout_seconds: float | None = None
     log: str | None = None
+    layers: tuple[Layer, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,32 +74,45 @@ class Completed:
     printed: tuple[Path, ...]
 
 
-def execute(command: Command, folder: Path, processes: Processes, mode: Mode) -> Completed:
+def execute(
+    command: Command, folder: Path, processes: Processes, mode: Mode, workers: Workers | None = None
+) -> Completed:
     """Run `command` behind the walls of `mode` in the new folder `folder`, which is the caller's to delete.
 
-    The execution root is `folder`/root; home and temporary files are private, beside it.
+    The execution root is `folder`/root; home and temporary files are private, beside it. One of the
+    `workers` runs it, if it can and lives to the end; else a new process does.
 
     Raises:
         Interrupted, subprocess.TimeoutExpired: as Processes.run.
         OSError: the walls cannot be put up, or the command cannot be started.
     """
-    root = lay_out(command, folder, mode)
-    with open(folder / _SPECIFICATION, "w", encoding="utf-8", errors="surrogateescape") as file:
-        json.dump(specification(command, folder, mode), file)
-    printed = printed_files(command, folder)
-    with contextlib.ExitStack() as stack:
-        streams = [stack.enter_context(open(path, "wb")) for path in printed]
-        status = processes.run(
-            (*_LAUNCHER, str(os.getpid())),
-            folder=folder,
-            environment={},
-            stdout=streams[0],
-            stderr=streams[-1],
-            timeout_seconds=command.timeout_seconds,
-        )
+    status = None
+    if workers:
+        try:
+            status = _run(command, folder, processes, mode, workers)
+        except WorkerLost:
+            shutil.rmtree(folder)
+    if status is None:
+        status = _run(command, folder, processes, mode, None)
     if status == sandbox_main.CANNOT_RUN and (folder / "failed").exists():
         raise OSError((folder / "failed").read_text(errors="replace"))
-    return Completed(status, root, () if command.log else printed)
+    return Completed(status, folder / "root", () if command.log else printed_files(command, folder))
+
+
+def _run(command: Command, folder: Path, processes: Processes, mode: Mode, workers: Workers | None) -> int | None:
+    """The command's exit status in a new process, or in one of the `workers`: None, and nothing done, if they cannot."""
+    if workers and not workers.suit(command.argv, command.environment):
+        return None
+    lay_out(command, folder, mode)
+    spec = specification(command, folder, mode)
+    with open(folder / _SPECIFICATION, "w", encoding="utf-8", errors="surrogateescape") as file:
+        json.dump(spec, file)
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(open(path, "wb")) for path in printed_files(command, folder)]
+        where = {"stdout": streams[0], "stderr": streams[-1], "timeout_seconds": command.timeout_seconds}
+        if workers:
+            return workers.run(spec, command.layers, list(command.files), processes=processes, **where)
+        return processes.run((*_LAUNCHER, str(os.getpid())), folder=folder, environment={}, **where)
 
 
 def specification(command: Command, folder: Path, mode: Mode) -> dict:
@@ -122,7 +141,7 @@ def lay_out(command: Command, folder: Path, mode: Mode) -> Path:
     if mode is Mode.NAMESPACES:
         _make_places(root, command)
     else:
-        link_files(root, command.files, command.trees, also_folders_of=command.outputs)
+        _copy_files(root, command)
     return root
 
 
@@ -141,6 +160,19 @@ def _make_places(root: Path, command: Command) -> None:
     _make_folders(root, (*command.files, *command.outputs, *(f".toolchain/{name}/" for name in command.trees)))
     for path in command.files:
         os.close(os.open(root / path, os.O_CREAT | os.O_WRONLY))
+
+
+def _copy_files(root: Path, command: Command) -> None:
+    """Make folder `root` with a copy of each input, so that what is found beside it are inputs again.
+
+    Files too large for that, and the toolchains' trees, are links.
+    """
+    large = {path: file for path, file in command.files.items() if file.stat().st_size > _LARGEST_COPY}
+    link_files(root, large, command.trees, also_folders_of=(*command.files, *command.outputs))
+    for path, file in command.files.items():
+        if path not in large:
+            shutil.copyfile(file, root / path)
+            os.chmod(root / path, 0o555 if os.access(file, os.X_OK) else 0o444)
 
 
 def _make_folders(root: Path, paths: Iterable[str]) -> None:

@@ -46,18 +46,25 @@ def run(spec: dict, body: Callable[[], object]) -> None:
     """
     reader, writer = os.pipe()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    start = {"namespaces": _start_in_namespaces, "landlock": _start_restricted, "forest": _start_watched}[spec["mode"]]
     try:
-        if spec["mode"] == "namespaces":
-            child = _start_in_namespaces(spec, body, writer)
-        else:
-            child = _start_restricted(spec, body, writer)
+        child, meanwhile = start(spec, body, writer)
     except OSError as error:
         _fail(spec, str(error))
     os.close(writer)
+    meanwhile()
     status = os.waitpid(child, 0)[1]
     _end_descendants()
     with open(reader, encoding="utf-8") as answers:
         _end_as(spec, status, answers.read())
+
+
+# What starts the child: returns its process id, and what to do until it ends.
+_Started = tuple[int, Callable[[], object]]
+
+
+def _nothing() -> None:
+    """What to do until a child ends that needs nobody."""
 
 
 def _execute(argv: list[str], environment: dict[str, str]) -> None:
@@ -69,12 +76,12 @@ def _execute(argv: list[str], environment: dict[str, str]) -> None:
     os.execve(program, argv, environment)
 
 
-def _start_in_namespaces(spec: dict, body: Callable[[], object], writer: int) -> int:
+def _start_in_namespaces(spec: dict, body: Callable[[], object], writer: int) -> _Started:
     from . import namespaces
 
     namespaces.leave()
     if child := os.fork():
-        return child
+        return child, _nothing
     # The first process of its namespace: when it ends, the kernel kills all others.
     with _failures_to(writer):
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -86,9 +93,23 @@ def _start_in_namespaces(spec: dict, body: Callable[[], object], writer: int) ->
     os._exit(0)
 
 
-def _start_restricted(spec: dict, body: Callable[[], object], writer: int) -> int:
+def _start_restricted(spec: dict, body: Callable[[], object], writer: int) -> _Started:
     from . import landlock
 
+    return _start_among_others(spec, body, writer, lambda: landlock.restrict(spec)), _nothing
+
+
+def _start_watched(spec: dict, body: Callable[[], object], writer: int) -> _Started:
+    from . import opened
+
+    ours, theirs = opened.channel()
+    child = _start_among_others(spec, body, writer, lambda: opened.submit(theirs))
+    theirs.close()
+    return child, lambda: opened.watch(ours, child, spec)
+
+
+def _start_among_others(spec: dict, body: Callable[[], object], writer: int, restrict: Callable[[], None]) -> int:
+    """Start the child for a mode in which it stays among the host's processes."""
     # Orphans of the action become children of this process, which can end them.
     linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
     if child := os.fork():
@@ -96,8 +117,7 @@ def _start_restricted(spec: dict, body: Callable[[], object], writer: int) -> in
     with _failures_to(writer):
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         os.chdir(os.path.join(spec["folder"], "root"))
-        if spec["mode"] == "landlock":
-            landlock.restrict(spec)
+        restrict()
         _work(body)
     os._exit(0)
 

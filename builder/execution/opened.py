@@ -1,0 +1,160 @@
+"""Checks what an action opens and executes, where no wall keeps it from the rest of the machine.
+
+The kernel asks before each such call (seccomp's notifications); what is not declared is refused and
+written down. A program that changes a path in the instant between answer and call gets by: this
+finds mistakes, and holds no malice off.
+"""
+
+from __future__ import annotations
+
+import _socket
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import select
+import struct
+
+from . import namespaces, seccomp
+
+# struct seccomp_notif (id, pid, flags, data) and seccomp_notif_resp, and the requests that carry them.
+_QUESTION = struct.Struct("=QII" + "iIQ6Q")
+_ANSWER = struct.Struct("=QqiI")
+_RECEIVE = 3 << 30 | _QUESTION.size << 16 | 0x21 << 8 | 0
+_SEND = 3 << 30 | _ANSWER.size << 16 | 0x21 << 8 | 1
+_CONTINUE = 1
+
+_AT_FDCWD = -100
+# Which argument is the path, and which the folder that it is relative to, by call.
+_PATH_ARGUMENT = {"open": 0, "creat": 0, "openat": 1, "openat2": 1, "execve": 0, "execveat": 1}
+
+_ALSO = ("/dev", "/etc/group", "/etc/locale.alias", "/etc/nsswitch.conf", "/etc/passwd", *namespaces.SHOWN)
+
+
+class Declared:
+    """Which paths an action may open: `spec` (see sandbox.py) says what it may see."""
+
+    def __init__(self, spec: dict):
+        own = [os.path.join(spec["folder"], name) for name in ("root", "home", "tmp", "stdout", "stderr")]
+        paths = [*namespaces.SYSTEM, *_ALSO, *spec["visible"], *own, *(source for source, _ in spec["binds"])]
+        self._allowed = {os.path.realpath(path) for path in paths}
+        # Whoever looks for a toolchain's file lists the folder that it is in.
+        self._listed = {os.path.realpath(os.path.dirname(path)) for path in spec["visible"]}
+        self._hidden = {os.path.realpath(path) for path in spec["hidden"]}
+        self._known: dict[str, bool] = {}
+
+    def allows(self, path: str) -> bool:
+        """Whether the absolute path, of whatever exists there, is among what is declared."""
+        if path not in self._known:
+            real = os.path.realpath(path)
+            self._known[path] = real in self._listed or self._finds(real)
+        return self._known[path]
+
+    def is_metadata(self, path: str) -> bool:
+        """Whether a path is what some distribution says of itself: programs look through those of all."""
+        return ".dist-info" in path and any(os.path.realpath(path).startswith(f"{folder}/") for folder in self._hidden)
+
+    def _finds(self, real: str) -> bool:
+        while real != "/":
+            if real in self._allowed:
+                return True
+            if real in self._hidden:
+                return False
+            real = os.path.dirname(real)
+        return False
+
+
+def channel() -> tuple[_socket.socket, _socket.socket]:
+    """Two ends of a channel: the process that is going to be asked has the first, the action's the second."""
+    return _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+
+
+def submit(end: _socket.socket) -> None:
+    """In the action's process: have everything that it opens from now on asked about, at the channel's other end.
+
+    Where the kernel has no such questions, or a sandbox around this one asks already, nothing is asked.
+    """
+    with contextlib.suppress(OSError):
+        listener = seccomp.ask_about_opening()
+        end.sendmsg([b"."], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", listener))])
+        os.close(listener)
+    end.close()
+
+
+def watch(end: _socket.socket, child: int, spec: dict) -> None:
+    """Answer the questions about what the process `child`, and all that it starts, open; until it has ended.
+
+    Each refusal is a line of the file `undeclared` in the sandbox's folder: the program, a tab, the path.
+    """
+    _, ancillary, _, _ = end.recvmsg(1, _socket.CMSG_SPACE(4))
+    if not ancillary:
+        return
+    (listener,) = struct.unpack("i", ancillary[0][2][:4])
+    ended = os.pidfd_open(child)
+    declared = Declared(spec)
+    numbers = seccomp.calls()
+    names = {numbers[name]: name for name in seccomp.OPENING if name in numbers}
+    events = select.poll()
+    events.register(listener, select.POLLIN)
+    events.register(ended, select.POLLIN)
+    with open(os.path.join(spec["folder"], "undeclared"), "w", encoding="utf-8", errors="surrogateescape") as report:
+        while ended not in (ready := dict(events.poll())) and not ready.get(listener, 0) & select.POLLHUP:
+            with contextlib.suppress(FileNotFoundError):  # who asked has been killed meanwhile
+                _answer(listener, declared, names, report)
+
+
+def _answer(listener: int, declared: Declared, names: dict[int, str], report) -> None:
+    buffer = bytearray(_QUESTION.size)
+    fcntl.ioctl(listener, _RECEIVE, buffer)
+    identity, pid, _, number, _, _, *arguments = _QUESTION.unpack(buffer)
+    path = _path_asked_for(pid, names[number], arguments)
+    if path is None or _is_of_processes(path) or declared.allows(path) or not os.path.exists(path):
+        answer = _ANSWER.pack(identity, 0, 0, _CONTINUE)
+    elif declared.is_metadata(path):
+        answer = _ANSWER.pack(identity, 0, -errno.ENOENT, 0)
+    else:
+        report.write(f"{_program(pid)}\t{path}\n")
+        report.flush()
+        answer = _ANSWER.pack(identity, 0, -errno.EACCES, 0)
+    fcntl.ioctl(listener, _SEND, bytearray(answer))
+
+
+def _path_asked_for(pid: int, name: str, arguments: list[int]) -> str | None:
+    """The absolute path in a call's arguments; None if it cannot be read, for the kernel to complain of."""
+    position = _PATH_ARGUMENT[name]
+    try:
+        text = os.fsdecode(_text_at(pid, arguments[position]))
+        if text.startswith("/"):
+            # What a process finds below these is its own, not that of who looks for it.
+            return text.replace("/proc/self/", f"/proc/{pid}/", 1) if text.startswith("/proc/self/") else text
+        folder = ctypes.c_int32(arguments[0] & 0xFFFFFFFF).value if position else _AT_FDCWD
+        base = os.readlink(f"/proc/{pid}/cwd" if folder == _AT_FDCWD else f"/proc/{pid}/fd/{folder}")
+    except OSError:
+        return None
+    return os.path.join(base, text) if text else base
+
+
+def _text_at(pid: int, address: int) -> bytes:
+    """The zero-terminated text at an address of a process, read page by page: the next one may not exist."""
+    found = b""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        while len(found) < 4096:
+            memory.seek(address + len(found))
+            piece = memory.read(4096 - (address + len(found)) % 4096)
+            text, end, _ = piece.partition(b"\0")
+            found += text
+            if end or not piece:
+                break
+    return found
+
+
+def _is_of_processes(path: str) -> bool:
+    """Whether a path is one below /proc that is not a link to elsewhere."""
+    return path.startswith("/proc") and f"{os.path.realpath(path)}/".startswith("/proc/")
+
+
+def _program(pid: int) -> str:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+        return file.read().strip()
+    return "a program"
