@@ -9,6 +9,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from rules_executorch.lowering.errors import InvalidFileError
+from rules_executorch.lowering.format.read import read_pte
+from rules_executorch.lowering.operators.kernel_libraries import kernel_libraries
+
 
 class OfficialRuntimeError(Exception):
     """The runtime is not there, or refuses a library, a program or a call; shown as it is."""
@@ -36,6 +40,7 @@ class LoadedProgram:
                 ctypes.CDLL(str(backend.resolve()))
             except OSError as error:
                 raise OfficialRuntimeError(f"cannot load backend {backend}: {error}") from None
+        _load_kernels(program)
         try:
             self._module = runtime._load_for_executorch(
                 str(program), program_verification=runtime.Verification.InternalConsistency
@@ -67,6 +72,16 @@ def _runtime() -> ModuleType:
         raise OfficialRuntimeError(
             f"the official runtime cannot be imported: {error}\n  to fix: pip install 'rules_executorch[host]'"
         ) from None
+
+
+def _load_kernels(program: Path) -> None:
+    """Register the kernels of the runtime's extensions that the program calls."""
+    try:
+        libraries = kernel_libraries(read_pte(program).program)
+    except (InvalidFileError, FileNotFoundError):
+        return  # what is wrong with it is the runtime's to say
+    for library in libraries:
+        importlib.import_module(library)
 
 
 def _first_line(error: Exception) -> str:

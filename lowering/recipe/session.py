@@ -16,16 +16,13 @@ from ..delegation.delegation_info import get_delegation_info
 from ..errors import LoweringError, did_you_mean
 from ..interchange import load_pt2
 from ..model import Method, Model
+from ..operators.kernel_libraries import kernel_libraries
 from ..program import EdgeProgramManager, ExecutorchProgramManager
 from .recipe import ExportRecipe
 from .stage import Stage, StageResult, StageType, check_pipeline
 from .stages import build_stages
 
 Source = Any  # Model | {method: Model} | Module | {method: Module} | ExportedProgram | {method: ExportedProgram} | path of a .pt2
-_KERNEL_LIBRARIES = {
-    "quantized_decomposed": "executorch.kernels.quantized",
-    "llama": "executorch.extension.llm.custom_ops.custom_ops",
-}
 _LOWERING = (StageType.TO_EDGE_TRANSFORM_AND_LOWER, StageType.TO_EXECUTORCH)
 
 
@@ -166,19 +163,13 @@ class ExportSession:
                 f"no runtime is installed on this machine: {error}",
                 remedies=['install it: pip install "rules_executorch[host]"'],
             ) from error
-        for module in self._kernel_libraries():
+        for module in kernel_libraries(self.get_executorch_program().program_file.program):
             importlib.import_module(module)
         program = runtime.load_program(self.get_pte_buffer())
         method = program.load_method(method_name)
         if method is None:
             raise LoweringError(f"the program has no method {method_name!r}")
         return method.execute(list(self.get_example_input(method_name) if inputs is None else inputs))
-
-    def _kernel_libraries(self) -> list[str]:
-        """The modules whose import registers the kernels that the program calls beyond those of the stock runtime."""
-        plans = self.get_executorch_program().program_file.program.execution_plan
-        namespaces = {operator.name.partition("::")[0] for plan in plans for operator in plan.operators}
-        return [module for namespace, module in sorted(_KERNEL_LIBRARIES.items()) if namespace in namespaces]
 
     def print_delegation_info(self) -> None:
         """Print what was delegated and what was not, per method."""
