@@ -20,6 +20,10 @@ from ..errors import LoweringError, did_you_mean
 from .named_data import NamedDataStoreOutput
 
 
+# node.meta's key for why a partitioner leaves a node to others, in a few words: reports show it.
+LEFT_BEHIND = "left_behind"
+
+
 @dataclass(frozen=True)
 class CompileSpec:
     """One option for a backend's compiler and device runtime; stored in the program."""

@@ -11,6 +11,8 @@ import torch
 import torch.fx
 from torch.export import ExportedProgram
 
+from ..errors import source_line
+from .backend import LEFT_BEHIND
 from .lowered_module import executorch_call_delegate, lowered_modules
 from .partitioning import graph_modules
 
@@ -24,17 +26,29 @@ class OperatorCount:
 
 
 @dataclass(frozen=True)
+class LeftBehind:
+    """A node that a partitioner left outside, why, and the model's source line that made it, if known."""
+
+    node: str
+    operator: str
+    reason: str
+    source: str | None
+
+
+@dataclass(frozen=True)
 class DelegationInfo:
     """Counts of one program, bodies of control flow included.
 
     Nodes are operators on tensors: neither `getitem`, nor arithmetic on sizes, nor calls of delegates.
     `partitions` counts the delegates of each backend; `by_operator` goes from the operator's name.
+    `left_behind` has the nodes of which a partitioner said why it does not take them.
     """
 
     num_delegated_nodes: int
     num_non_delegated_nodes: int
     partitions: Mapping[str, int]
     by_operator: Mapping[str, OperatorCount]
+    left_behind: tuple[LeftBehind, ...] = ()
 
     @property
     def num_delegated_subgraphs(self) -> int:
@@ -57,6 +71,11 @@ class DelegationInfo:
             lines.append(f"{name:{width}}  {count.delegated:9}  {count.not_delegated:13}")
         return "\n".join(lines)
 
+    def get_reasons(self) -> str:
+        """One line per reason why operators are left behind, with how often, the most frequent first."""
+        reasons = Counter((each.operator, each.reason) for each in self.left_behind)
+        return "\n".join(f"{count} {name}: {reason}" for (name, reason), count in reasons.most_common())
+
 
 def get_delegation_info(program: ExportedProgram | torch.fx.GraphModule) -> DelegationInfo:
     """What was delegated of a program that came out of to_backend."""
@@ -73,7 +92,15 @@ def get_delegation_info(program: ExportedProgram | torch.fx.GraphModule) -> Dele
         num_non_delegated_nodes=outside.total(),
         partitions=dict(Counter(delegate.backend_id for delegate in delegates)),
         by_operator=dict(ordered),
+        left_behind=tuple(_left_behind(graph_module)),
     )
+
+
+def _left_behind(graph_module: torch.fx.GraphModule) -> Iterator[LeftBehind]:
+    for module in graph_modules(graph_module):
+        for node in module.graph.nodes:
+            if LEFT_BEHIND in node.meta:
+                yield LeftBehind(node.name, str(node.target), node.meta[LEFT_BEHIND], source_line(node))
 
 
 def _operators(graph_module: torch.fx.GraphModule) -> Iterator[str]:

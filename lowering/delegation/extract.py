@@ -44,7 +44,7 @@ class Extractor:
     def __init__(self, program: ExportedProgram, data: ExportedProgram, ownership: Ownership):
         self.program = program
         self.data = data
-        self.owned_inputs = ownership.inputs
+        self.owned_inputs = ownership.inputs | ownership.shared
         self.lifted = {spec.arg.name: spec for spec in program.graph_signature.input_specs if spec.kind in OWNABLE}
         self.mutations: dict[str, list[int]] = {}
         for index, tag in ownership.mutations.items():

@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 from .backend import DelegationSpec, Partitioner, PartitionResult
 from .graph_copy import TAG, attribute_of
 from .lowered_module import STATE_MUTATIONS, executorch_call_delegate
-from .tags import OWNABLE
+from .tags import OWNABLE, SHARED
 
 Supports = Callable[[torch.fx.Node], bool]
 Worth = Callable[[Sequence[torch.fx.Node]], bool]
@@ -29,13 +29,15 @@ def partition_supported(
     *,
     worth: Worth | None = None,
     own_mutated_buffers: bool = False,
+    share_constants: bool = False,
 ) -> PartitionResult:
     """Tag all that `supports` accepts, in as few partitions as can be had without cycles.
 
     `worth` may refuse a group, for instance one whose transfer costs more than its computation
     saves. `supports` is asked once for each call_function node except `getitem` and calls of
     delegates, also in the bodies of control flow. Constants go along with the groups that use
-    them, and, with `own_mutated_buffers`, so does state.
+    them, and, with `own_mutated_buffers`, so does state. With `share_constants`, a partition has
+    those too that are used outside as well; without, they are its inputs.
     """
     tags: dict[str, DelegationSpec] = {}
     for graph_module in graph_modules(exported_program.graph_module):
@@ -44,7 +46,7 @@ def partition_supported(
             tags[tag] = spec
             for node in group:
                 node.meta[TAG] = tag
-    tag_constant_data(exported_program)
+    tag_constant_data(exported_program, share=share_constants)
     if own_mutated_buffers:
         tag_mutated_buffer(exported_program)
     return PartitionResult(exported_program, tags)
@@ -69,17 +71,20 @@ def group_supported(
     return [group for group in groups if worth is None or worth(group)]
 
 
-def tag_constant_data(exported_program: ExportedProgram) -> None:
+def tag_constant_data(exported_program: ExportedProgram, *, share: bool = False) -> None:
     """Give unmutated parameters, buffers and constants to the partitions that use them.
 
-    Only those that nothing else uses; of several partitions, the first gives its tag, and
-    to_backend lets them share.
+    Only those that nothing else uses, unless they are to be shared with the rest of the program;
+    of several partitions, the first gives its tag, and to_backend lets them share.
     """
     mutated = {s.target for s in exported_program.graph_signature.output_specs if s.kind in STATE_MUTATIONS}
     for node, spec in _lifted(exported_program):
-        tags = [user.meta.get(TAG) for user in node.users]
-        if spec.target not in mutated and tags and None not in tags:
+        users = [user.meta.get(TAG) for user in node.users]
+        tags = [tag for tag in users if tag is not None]
+        if spec.target not in mutated and tags and (share or len(tags) == len(users)):
             node.meta[TAG] = min(tags)
+            if share:
+                node.meta[SHARED] = True
 
 
 def tag_mutated_buffer(exported_program: ExportedProgram) -> None:

@@ -17,6 +17,9 @@ from .lowered_module import STATE_MUTATIONS, executorch_call_delegate
 
 OWNABLE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
+# node.meta's key on a tagged constant that nodes outside of all partitions use too: both have it.
+SHARED = "delegation_shared"
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -31,11 +34,13 @@ class Partition:
 class Ownership:
     """Which lifted inputs of a program belong to partitions and leave the program.
 
-    `inputs` are placeholders all of whose users are delegated. `mutations` are indices of the
-    program's outputs, each the new value of a buffer that a partition owns.
+    `inputs` are placeholders all of whose users are delegated. `shared` are constants that partitions
+    have for themselves and the program keeps as well. `mutations` are indices of the program's
+    outputs, each the new value of a buffer that a partition owns.
     """
 
     inputs: frozenset[torch.fx.Node] = frozenset()
+    shared: frozenset[torch.fx.Node] = frozenset()
     mutations: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -72,8 +77,9 @@ def find_partitions(graph: torch.fx.Graph, specs: Mapping[str, DelegationSpec]) 
 def find_ownership(program: ExportedProgram, partitions: list[Partition]) -> Ownership:
     """What tagged placeholders mean for the program's parameters, buffers and constants.
 
-    A tagged constant belongs to every partition that uses it (they share its tensor). A tagged
-    buffer that the program mutates belongs to one partition, which also computes its new value.
+    A tagged constant belongs to every partition that uses it (they share its tensor), and to the
+    program as well if it is marked SHARED and used there. A tagged buffer that the program mutates
+    belongs to one partition, which also computes its new value.
 
     Raises:
         LoweringError: a tagged user input; a constant with users that are not delegated, or with
@@ -84,6 +90,7 @@ def find_ownership(program: ExportedProgram, partitions: list[Partition]) -> Own
     signature = program.graph_signature
     new_values = _new_values(program)
     owned: set[torch.fx.Node] = set()
+    shared: set[torch.fx.Node] = set()
     mutations: dict[int, str] = {}
     placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
     for node, spec in zip(placeholders, signature.input_specs):
@@ -100,13 +107,16 @@ def find_ownership(program: ExportedProgram, partitions: list[Partition]) -> Own
         # The output's use of a buffer's own unchanged value is not a mutation by anyone.
         if any(user.op == "output" for user in node.users):
             tags.add(None)
+        if None in tags and SHARED in node.meta and spec.target not in new_values:
+            shared.add(node)
+            continue
         _check_users(node, spec.target, tags)
         if spec.target in new_values:
             index, value = new_values[spec.target]
             _check_state(node, spec.target, tags, value, tag_of)
             mutations[index] = next(iter(tags))  # type: ignore[assignment]
         owned.add(node)
-    return Ownership(frozenset(owned), mutations)
+    return Ownership(frozenset(owned), frozenset(shared), mutations)
 
 
 def _new_values(program: ExportedProgram) -> dict[str, tuple[int, torch.fx.Node]]:
