@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,10 +22,10 @@ LIFTED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 class Converter:
     """Values of the nodes converted so far, and the builder that they are appended to.
 
-    `constants` gives the data of placeholders that are constant, when asked.
+    `constants` gives the data of the placeholders that are constant, by name, when asked.
     """
 
-    def __init__(self, constants: Mapping[torch.fx.Node, Callable[[], torch.Tensor]]):
+    def __init__(self, constants: Mapping[str, Callable[[], torch.Tensor]]):
         self.builder = Builder()
         self.values: dict[torch.fx.Node, Any] = {}
         self._constants = constants
@@ -54,9 +55,8 @@ class Converter:
         if not isinstance(val, torch.Tensor):
             return val
         value = _input(node, val)
-        if node in self._constants:
-            return Value(value.sizes, value.dtype, self._constants[node])
-        return value
+        data = self._constants.get(node.name) if node.op == "placeholder" else None
+        return value if data is None else replace(value, constant=data)
 
 
 def _input(node: torch.fx.Node, val: torch.Tensor) -> Value:
@@ -77,7 +77,7 @@ def convert_program(program: ExportedProgram) -> Graph:
     placeholders = program.graph.find_nodes(op="placeholder")
     specs = dict(zip(placeholders, program.graph_signature.input_specs))
     converter = Converter(
-        {node: _data(program, spec.target) for node, spec in specs.items() if spec.kind in LIFTED}
+        {node.name: _data(program, spec.target) for node, spec in specs.items() if spec.kind in LIFTED}
     )  # fmt: skip
     inputs = [node for node, spec in specs.items() if spec.kind not in LIFTED]
     for node in program.graph.nodes:

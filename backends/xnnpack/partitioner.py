@@ -1,47 +1,101 @@
-"""Chooses what XNNPACK takes: every operator that its table can encode."""
+"""Chooses what XNNPACK takes: every operator that its table can encode, in partitions that are worth it."""
 
 from __future__ import annotations
 
-from rules_executorch.lowering.delegation.backend import DelegationSpec, Partitioner, PartitionResult
+from collections.abc import Callable, Sequence
+
+import torch
+from rules_executorch.lowering.delegation.backend import LEFT_BEHIND, DelegationSpec, Partitioner, PartitionResult
 from rules_executorch.lowering.delegation.partitioning import partition_supported
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
 from .convert import LIFTED, Converter
+from .cost import is_worth
 from .graph import Unsupported
 from .preprocess import BACKEND_ID
 
+aten = torch.ops.aten
+
 _MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
+
+# Operators that XNNPACK computes better whole than through what they are made of.
+_WHOLE = [
+    aten.hardsigmoid.default,
+    aten.hardswish.default,
+    aten.matmul.default,
+    aten.prelu.default,
+    aten.scaled_dot_product_attention.default,
+    aten.upsample_bilinear2d.vec,
+]
 
 
 class XnnpackPartitioner(Partitioner):
-    """Takes all that XNNPACK can compute, in as few partitions as possible."""
+    """Takes all that XNNPACK can compute, in as few partitions as possible.
+
+    `per_op` makes a partition of every node, for tests and for bisecting. Partitions of less than
+    `min_nodes` nodes, and, with `cost_rule`, those that cost.py finds not worth their border, are
+    left to the CPU kernels. Why a node is left behind is in its `meta["left_behind"]`.
+    """
+
+    def __init__(self, *, per_op: bool = False, min_nodes: int = 1, cost_rule: bool = True):
+        self.per_op = per_op
+        self.min_nodes = min_nodes
+        self.cost_rule = cost_rule
+
+    def ops_to_not_decompose(
+        self, exported_program: ExportedProgram
+    ) -> tuple[list[torch._ops.OpOverload], Callable[[Node], bool] | None]:
+        """Operators to keep whole where XNNPACK takes them."""
+        check = _Check(exported_program)
+        return list(_WHOLE), lambda node: check(node) is None
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        converter = Converter(dict.fromkeys(_constants(exported_program), _no_data))
+        check = _Check(exported_program)
 
         def supports(node: Node) -> bool:
-            try:
-                converter.convert(node)
-            except Unsupported:
-                return False
-            return True
+            reason = check(node)
+            if reason is not None:
+                node.meta[LEFT_BEHIND] = reason
+            return reason is None
 
-        return partition_supported(exported_program, supports, DelegationSpec(BACKEND_ID))
+        def worth(group: Sequence[Node]) -> bool:
+            if len(group) < self.min_nodes:
+                reason = f"its partition has less than {self.min_nodes} nodes"
+            elif self.cost_rule and not is_worth(group):
+                reason = "its partition gains less than its border costs"
+            else:
+                return True
+            for node in group:
+                node.meta[LEFT_BEHIND] = reason
+            return False
+
+        return partition_supported(
+            exported_program, supports, DelegationSpec(BACKEND_ID), worth=worth, share_constants=True
+        )  # fmt: skip
 
 
-def _constants(program: ExportedProgram) -> list[Node]:
-    """Placeholders of parameters, buffers and constants that the program does not write to."""
+class _Check:
+    """Why XNNPACK does not take a node, or None where it does: preprocess's own conversion, tried."""
+
+    def __init__(self, program: ExportedProgram):
+        self._converter = Converter(dict.fromkeys(_constants(program), _no_data))
+
+    def __call__(self, node: Node) -> str | None:
+        try:
+            self._converter.convert(node)
+        except Unsupported as reason:
+            return str(reason)
+        return None
+
+
+def _constants(program: ExportedProgram) -> list[str]:
+    """Names of the placeholders of parameters, buffers and constants that the program does not write to."""
     signature = program.graph_signature
     written = {spec.target for spec in signature.output_specs if spec.kind in _MUTATIONS}
-    placeholders = program.graph.find_nodes(op="placeholder")
-    return [
-        node
-        for node, spec in zip(placeholders, signature.input_specs)
-        if spec.kind in LIFTED and spec.target not in written
-    ]
+    return [spec.arg.name for spec in signature.input_specs if spec.kind in LIFTED and spec.target not in written]
 
 
-def _no_data():
+def _no_data() -> torch.Tensor:
     raise AssertionError("a partitioner sees constants without their data")
