@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
-from .commands import exit_codes
-from .commands.options import CommandLineError, parse
+from .commands import exit_codes, unchanged
+from .commands.words import CommandLineError
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code (see exit_codes)."""
+    if arguments is None:
+        arguments = sys.argv[1:]
+    if unchanged.answer(arguments):
+        return exit_codes.SUCCESS
+    return _main(arguments)
+
+
+def _main(arguments: list[str]) -> int:
+    import signal
+
+    from .commands.options import parse
+
     # What ends a process politely is handled as Ctrl-C is: actions are stopped, nothing is left half-written.
     signal.signal(signal.SIGTERM, _interrupt)
     started_in = os.getcwd()
     try:
-        options = parse(sys.argv[1:] if arguments is None else arguments)
+        options = parse(arguments)
         return _run(options, started_in)
     except CommandLineError as error:
         print(error, file=sys.stderr)

@@ -11,11 +11,8 @@ import time
 from pathlib import Path
 
 from ..core.digest import Digest, digest_file
+from ..core.settled import settled
 from .keys import InputFile
-
-# A file system that counts in whole seconds shows by zeros; others are as fine as the kernel's clock tick.
-_COARSE_NS = 2_000_000_000
-_FINE_NS = 20_000_000
 
 _Stamp = tuple[int, int, int, int, int]
 
@@ -46,7 +43,7 @@ class FileDigests:
             return InputFile(known[1], executable)
         now = time.time_ns()
         digest = digest_file(path)
-        if _settled(before, now) and _stamp(os.stat(path)) == _stamp(before):
+        if settled(before.st_mtime_ns, before.st_ctime_ns, now) and _stamp(os.stat(path)) == _stamp(before):
             with self._lock:
                 self._known[path] = self._new[path] = (_stamp(before), digest)
         return InputFile(digest, executable)
@@ -94,10 +91,3 @@ def _open(database: Path) -> sqlite3.Connection:
 
 def _stamp(s: os.stat_result) -> _Stamp:
     return (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
-
-
-def _settled(s: os.stat_result, now_ns: int) -> bool:
-    """Whether a later change must show in the times: the last one lies further back than the granularity."""
-    coarse = s.st_ctime_ns % 1_000_000_000 == 0 or s.st_mtime_ns % 1_000_000_000 == 0
-    latest = max(s.st_mtime_ns, s.st_ctime_ns)
-    return now_ns - latest > (_COARSE_NS if coarse else _FINE_NS)

@@ -18,7 +18,7 @@ from ..execution.ninja_file import ninja_file
 from ..execution.toolchains import host_toolchains
 from ..loading.load import load
 from ..loading.workspace import find_workspace
-from .request import Analysed, Request, identity, write_analysed, write_file
+from .request import Analysed, Request, identity, statuses_read, write_analysed, write_file
 
 # How many requests are kept: each is what one command line needs to be answered without analysis.
 _KEPT_REQUESTS = 32
@@ -56,7 +56,7 @@ def analyse(request: Request) -> Analysed:
         )
         for label in loaded.roots
     ]
-    analysed = Analysed(workspace.name, len(graph.actions), targets)
+    analysed = Analysed(workspace.name, len(graph.actions), targets, statuses_read(request_identity, loaded.inputs))
     _forget_old_requests(request)
     write_file(os.path.join(request.folder, "build.ninja"), ninja_file(layout, graph.actions, toolchains))
     write_file(os.path.join(request.folder, "actions.json"), json.dumps(actions_to_json(graph.actions)))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+from array import array
 from collections import namedtuple
 from collections.abc import Iterator
 
+from ..core.settled import settled
 from ..execution.ninja import start_ninja, stop, wait_while_idle
 from . import exit_codes, watch
 from .console import Console
 from .request import Analysed, Request, make_request, read_analysed, require_root
+from .unchanged import closing_line, identity_of
 
 # What a build did: whether all succeeded; how many of `analysed.total` actions ran and how many came from the
 # cache; the exec_paths of outputs that are missing or out of date, since they, or what they need, failed.
@@ -27,7 +30,7 @@ def main(options, started_in: str) -> int:
     with workspace_lock(request, console):
         built = build_targets(request, options, console)
     if built.succeeded:
-        _list_results(request, built.analysed, console)
+        console.out.write(results(request, built.analysed))
     summarize(built, console)
     return exit_codes.SUCCESS if built.succeeded else exit_codes.BUILD_FAILED
 
@@ -45,8 +48,15 @@ def build_targets(request: Request, options, console: Console) -> Built:
         BuildError: the workspace has mistakes, or ninja finds fault with what it was given.
     """
     _remove_leftovers(request)
-    changed, sources = watch.changed_files(request.folder)
-    analysed = read_analysed(request)
+    watched = watch.read(request.folder)
+    if watched and watched.identity != identity_of(*request[:4]):
+        watched = None
+    changed, sources = watch.changed_files(watched) if watched else ([], None)
+    nothing_to_do = bool(watched and watched.certain and not changed)
+    analysed = read_analysed(request, trusted=nothing_to_do)
+    if nothing_to_do and analysed is not None:
+        return Built(analysed, True, 0, 0, frozenset())
+    outputs = watched.outputs if watched and analysed else None
     if analysed is None:
         from .analysis import analyse
         from .perform import changed_in_any_request
@@ -57,22 +67,43 @@ def build_targets(request: Request, options, console: Console) -> Built:
         from .perform import forget_stamps, statuses_of_sources
 
         forget_stamps(request, analysed, set(changed))
-        sources = statuses_of_sources(request)
+        if sources is None:
+            sources = statuses_of_sources(request, analysed)
     ninja_path = os.path.join(request.folder, "build.ninja")
     ninja = start_ninja(request.root, ninja_path, jobs=options.jobs, keep_going=options.keep_going)
     try:
         status, printed = wait_while_idle(ninja)
         if status == 0:
-            if changed or not os.path.exists(watch.path(request.folder)):
-                from .perform import keep_statuses
+            if outputs is None:
+                from .perform import outputs_of
 
-                keep_statuses(request, analysed, sources)
+                outputs = outputs_of(request, analysed)
+            keep_statuses(request, analysed, sources, outputs, console)
             return Built(analysed, True, 0, 0, frozenset())
         from .perform import perform
 
         return perform(request, analysed, ninja, status, printed, sources, options, console)
     finally:
         stop(ninja)
+
+
+def keep_statuses(
+    request: Request,
+    analysed: Analysed,
+    sources: dict[str, tuple[int, ...]],
+    outputs: list[str],
+    console: Console,
+    *,
+    succeeded: bool = True,
+) -> None:
+    """Remember the sources as they were before the build, and the outputs as they are after it."""
+    began = int(console.began * 1e9)
+    certain = succeeded and all(settled(modified, changed, began) for _, _, modified, changed in sources.values())
+    statuses = array("q", (number for status in sources.values() for number in status))
+    statuses.extend(watch.statuses_of([], outputs))
+    answer = results(request, analysed)
+    kept = watch.Watched(identity_of(*request[:4]), certain, answer, analysed.total, list(sources), outputs, statuses)
+    watch.write(request.folder, kept)
 
 
 def _remove_leftovers(request: Request) -> None:
@@ -87,13 +118,13 @@ def _remove_leftovers(request: Request) -> None:
 def summarize(built: Built, console: Console) -> None:
     """The closing line: how many actions went which way."""
     total = built.analysed.total
-    actions = f"{total} action{'s' * (total != 1)}"
     if built.succeeded:
-        rest = total - built.ran - built.cached
-        console.say(f"{actions}: {built.ran} ran, {built.cached} from the cache, {rest} up to date ({console.elapsed()})")
+        console.say(closing_line(total, built.ran, built.cached, console.seconds()))
     else:
         failed = console.styled("build failed", "red")
-        console.say(f"{failed}: of {actions}, {built.ran} ran, {built.cached} from the cache ({console.elapsed()})")
+        actions = f"{total} action{'s' * (total != 1)}"
+        ran = f"{built.ran} ran, {built.cached} from the cache"
+        console.say(f"{failed}: of {actions}, {ran} ({console.seconds():.2f} s)")
 
 
 @contextlib.contextmanager
@@ -111,13 +142,13 @@ def workspace_lock(request: Request, console: Console) -> Iterator[None]:
         yield
 
 
-def _list_results(request: Request, analysed: Analysed, console: Console) -> None:
+def results(request: Request, analysed: Analysed) -> str:
+    """Lines that say where the outputs are, for a user in the folder of the request's package."""
     with_outputs = [(label, outputs) for label, outputs, _, _ in analysed.targets if outputs]
     if len(with_outputs) > _LISTED:
-        console.say(f"built {len(with_outputs)} targets in {os.path.join(request.root, 'build-out')}")
-        return
-    here = os.getcwd()
+        return f"built {len(with_outputs)} targets in {os.path.join(request.root, 'build-out')}\n"
+    lines = []
     for label, outputs in with_outputs:
-        console.say(f"{label}")
-        for output in outputs:
-            console.say(f"  {os.path.relpath(os.path.join(request.root, output), here)}")
+        lines.append(f"{label}\n")
+        lines += [f"  {os.path.relpath(output, request.package or '.')}\n" for output in outputs]
+    return "".join(lines)

@@ -42,6 +42,6 @@ class Console:
         wanted = self._color == "yes" or (self._color == "auto" and stream.isatty() and not os.environ.get("NO_COLOR"))
         return f"{_STYLES[style]}{text}\033[0m" if wanted else text
 
-    def elapsed(self) -> str:
+    def seconds(self) -> float:
         """The time since the command began."""
-        return f"{time.monotonic() - self._started:.2f} s"
+        return time.monotonic() - self._started

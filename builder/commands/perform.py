@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..cache.disk import DiskActionCache, DiskStore
@@ -23,7 +23,7 @@ from ..execution.scheduler import serve
 from ..execution.toolchains import host_toolchains
 from . import watch
 from .analysis import read_actions
-from .build import Built
+from .build import Built, keep_statuses
 from .console import Console
 from .progress import listening
 from .request import Analysed, Request
@@ -87,7 +87,7 @@ def perform(
     ninja: Ninja,
     status: int | None,
     printed: bytes,
-    sources: list[list],
+    sources: dict[str, tuple[int, ...]],
     options,
     console: Console,
 ) -> Built:
@@ -105,7 +105,7 @@ def perform(
             machine.digests.close()
         ran, cached = tally.counts[How.RAN], tally.counts[How.CACHED]
         not_built = _not_built(actions, [failure.action for failure in tally.failures])
-    keep_statuses(request, analysed, sources)
+    keep_statuses(request, analysed, sources, outputs_of(request, analysed), console, succeeded=status == 0)
     if status != 0 and not not_built:
         raise BuildError(_complaint(printed))
     return Built(analysed, status == 0, ran, cached, not_built)
@@ -113,8 +113,8 @@ def perform(
 
 def changed_in_any_request(request: Request) -> list[str]:
     """The files that are not as some earlier build left them: a new request has no memory of its own."""
-    folders = Path(request.state, "requests").glob("*")
-    return [path for folder in folders for path in watch.changed_files(str(folder))[0]]
+    kept = [watch.read(str(folder)) for folder in Path(request.state, "requests").glob("*")]
+    return [path for watched in kept if watched for path in watch.changed_files(watched)[0]]
 
 
 def forget_stamps(request: Request, analysed: Analysed, changed: set[str]) -> None:
@@ -127,18 +127,17 @@ def forget_stamps(request: Request, analysed: Analysed, changed: set[str]) -> No
             layout.stamp(action.outputs[0].exec_path).unlink(missing_ok=True)
 
 
-def statuses_of_sources(request: Request) -> list[list]:
-    """All sources of a request that was analysed, with what stat says of them now."""
-    paths = _unique(str(a.source) for action in read_actions(request) for a in action.inputs if a.source is not None)
-    return [[path, watch.source_status(path)] for path in paths]
+def statuses_of_sources(request: Request, analysed: Analysed) -> dict[str, tuple[int, ...]]:
+    """All that analysis and actions read: the status of each file as it was before it was read."""
+    sources = [a.source for action in read_actions(request) for a in action.inputs if a.source is not None]
+    now = {path: watch.source_status(path) for path in dict.fromkeys(map(str, sources))}
+    return {**now, **analysed.read}
 
 
-def keep_statuses(request: Request, analysed: Analysed, sources: list[list]) -> None:
-    """Remember the sources as they were before the build, and the outputs as they are after it."""
+def outputs_of(request: Request, analysed: Analysed) -> list[str]:
+    """The paths of all outputs of a request that was analysed."""
     layout = Layout(Path(request.root), analysed.name)
-    outputs = _unique(str(layout.file(a)) for action in read_actions(request) for a in action.outputs)
-    watch.keep(request.folder, sources, outputs)
-
+    return list(dict.fromkeys(str(layout.file(a)) for action in read_actions(request) for a in action.outputs))
 
 
 def _not_built(actions: Sequence[Action], failed: Sequence[Action]) -> frozenset[str]:
@@ -148,10 +147,6 @@ def _not_built(actions: Sequence[Action], failed: Sequence[Action]) -> frozenset
         if any(artifact.source is None and artifact.exec_path in lost for artifact in action.inputs):
             lost.update(output.exec_path for output in action.outputs)
     return frozenset(lost)
-
-
-def _unique(paths: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(paths))
 
 
 def _complaint(printed: bytes) -> Diagnostic:

@@ -8,39 +8,30 @@ from __future__ import annotations
 import json
 import os
 import sys
-import zlib
 from collections import namedtuple
 
 from ..loading import inputs as load_inputs
-from .options import CommandLineError
+from .unchanged import find_root, folder_of, identity_of, package_of, state_of
+from .watch import INODE_BITS, source_status
+from .words import CommandLineError
 
 # root: the workspace's folder; package: that of the folder from which it was asked ("" for the root);
 # patterns, configs: as given; state: the builder's own folder; folder: what is kept of this request.
 Request = namedtuple("Request", "root package patterns configs state folder")
 
 # What analysis found. name: the workspace's; total: how many actions the targets need; targets: tuples of
-# (label, paths of its outputs relative to the root, whether it is a test, whether it can be run).
-Analysed = namedtuple("Analysed", "name total targets")
+# (label, paths of its outputs relative to the root, whether it is a test, whether it can be run); read: files and
+# folders that it depends on, with their statuses (see watch.source_status) as they were before they were read.
+Analysed = namedtuple("Analysed", "name total targets read")
 
 # The same answer from another version of this file would be misread.
-_FORMAT = 1
+_FORMAT = 2
 
 _TOOLS = ("bash", "c++", "g++", "clang++", "ar", "llvm-ar")
 
 
-def find_root(start: str) -> str | None:
-    """The nearest folder at or above `start` that has a WORKSPACE file."""
-    folder = os.path.abspath(start)
-    while not os.path.isfile(os.path.join(folder, "WORKSPACE")):
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return None
-        folder = parent
-    return folder
-
-
 def require_root(start: str) -> str:
-    """As find_root.
+    """The nearest folder at or above `start` that has a WORKSPACE file.
 
     Raises:
         CommandLineError: there is no workspace there.
@@ -56,27 +47,35 @@ def require_root(start: str) -> str:
 
 def make_request(root: str, start: str, patterns: list[str], configs: list[str]) -> Request:
     """The request for `patterns`, relative ones meant from the folder `start`."""
-    relative = os.path.relpath(os.path.abspath(start), root)
-    package = "" if relative == "." else relative.replace(os.sep, "/")
-    state = os.path.join(root, "build-out", ".state")
-    asked = json.dumps([package, patterns, configs]).encode("utf-8", "surrogatepass")
-    # Requests whose names collide take turns: what is kept says for which request it is.
-    name = f"{zlib.crc32(asked):08x}"
-    return Request(root, package, tuple(patterns), tuple(configs), state, os.path.join(state, "requests", name))
+    package = package_of(root, start)
+    folder = folder_of(root, package, patterns, configs)
+    return Request(root, package, tuple(patterns), tuple(configs), state_of(root), folder)
 
 
-def read_analysed(request: Request) -> Analysed | None:
-    """What an earlier analysis of the same request found, if it would find the same now."""
+def read_analysed(request: Request, *, trusted: bool = False) -> Analysed | None:
+    """What an earlier analysis of the same request found, if it would find the same now.
+
+    `trusted`: that is known already.
+    """
     try:
         with open(os.path.join(request.folder, "request.json"), "rb") as file:
             data = json.loads(file.read())
-        if data["identity"] != identity(request):
+        inputs = load_inputs.from_json(data["inputs"])
+        if not trusted and not (data["identity"] == identity(request) and load_inputs.unchanged(inputs)):
             return None
-        if not load_inputs.unchanged(load_inputs.from_json(data["inputs"])):
-            return None
-        return Analysed(data["name"], data["total"], [tuple(target) for target in data["targets"]])
+        targets = [tuple(target) for target in data["targets"]]
+        return Analysed(data["name"], data["total"], targets, statuses_read(data["identity"], inputs))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def statuses_read(request_identity: list, inputs: load_inputs.LoadInputs) -> dict[str, tuple[int, ...]]:
+    """All that analysis looked at, with the statuses that it had before."""
+    statuses = {path: tuple(status) for path, status in request_identity[-1]}
+    for path, (status, _) in (*inputs.files.items(), *inputs.folders.items()):
+        size, modified, changed, inode = status or (0, 0, 0, 0)
+        statuses[path] = (inode & INODE_BITS, size, modified, changed)
+    return statuses
 
 
 def write_analysed(request: Request, analysed: Analysed, inputs: load_inputs.LoadInputs, request_identity: list) -> None:
@@ -101,27 +100,23 @@ def write_file(path: str, text: str) -> None:
 
 
 def identity(request: Request) -> list:
-    """What an analysis depends on besides what it loads: the request, this builder, and the tools of this machine."""
+    """What an analysis depends on besides what it loads: the request, this builder, and the tools of this machine.
+
+    Its last element is a list of files and folders with their statuses.
+    """
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    code = [_folder_identity(here), _folder_identity(os.path.join(os.path.dirname(here), "rules"))]
-    packages = [[path, _status(path)] for path in sys.path if path.endswith("-packages")]
+    code = [*_code_in(here), *_code_in(os.path.join(os.path.dirname(here), "rules"))]
+    packages = [path for path in sys.path if path.endswith("-packages")]
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    tools = [[path, s] for tool in _TOOLS for folder in folders if (s := _status(path := os.path.join(folder, tool)))]
-    asked = [list(request.patterns), list(request.configs), request.package, request.root]
-    return [_FORMAT, asked, sys.version, sys.executable, code, packages, tools]
+    # Those that are not there matter as well: they may come, before those that are.
+    tools = [os.path.join(folder, tool) for tool in _TOOLS for folder in folders]
+    statuses = [[path, list(source_status(path))] for path in (*code, *packages, *tools)]
+    return [_FORMAT, identity_of(request.root, request.package, request.patterns, request.configs), statuses]
 
 
-def _folder_identity(folder: str) -> list:
+def _code_in(folder: str) -> list[str]:
     found = []
     for path, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(("__pycache__", ".")))
-        found.extend([name, _status(os.path.join(path, name))] for name in sorted(files) if name.endswith((".py", ".bzl")))
+        found.extend(os.path.join(path, name) for name in sorted(files) if name.endswith((".py", ".bzl")))
     return found
-
-
-def _status(path: str) -> list[int]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return []
-    return [found.st_size, found.st_mtime_ns, found.st_ino]

@@ -11,6 +11,7 @@ import pytest
 from rules_executorch.builder.cache import file_digests
 from rules_executorch.builder.cache.file_digests import FileDigests
 from rules_executorch.builder.core.digest import digest_bytes
+from rules_executorch.builder.core.settled import settled
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def _wait_until_settled(path: Path) -> None:
-    while not file_digests._settled(os.stat(path), time.time_ns()):
+    while not settled(os.stat(path).st_mtime_ns, os.stat(path).st_ctime_ns, time.time_ns()):
         pass
 
 
