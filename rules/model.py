@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rules_executorch.builder.analysis.context import RuleContext
 from rules_executorch.builder.analysis.providers import DefaultInfo, Provider
 from rules_executorch.builder.analysis.rule import Rule
-from rules_executorch.builder.core.action import Artifact, Resources
+from rules_executorch.builder.core.action import Artifact, Preload, Resources
 from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSchema
 
 from .attributes import LOWERING, PY_DEPS, TOOLS
@@ -16,6 +16,7 @@ from .model_methods import factories, lowering, recipe_function
 from .providers import ExecutorchBackendInfo, ExecutorchModelInfo, PyInfo
 from .python import import_roots, merge_python, python_argv, python_files
 
+_WARM_UP = "rules_executorch.lowering.warm_up:warm_up"
 _TORCH = Resources(cpus=1, memory_mib=2048)
 
 
@@ -139,6 +140,7 @@ def _export(
         outputs=(graph, constants),
         resources=_TORCH,
         unused_inputs=unused,
+        preloads=(_preload(engine, _WARM_UP),),
     )
     return graph, constants
 
@@ -151,7 +153,10 @@ def _lower(
     users: PyInfo,
 ) -> tuple[Artifact, Artifact]:
     """Declare the lowering of all methods together; the program and its report."""
-    code = merge_python((users, *(backend.python for backend in backends), ctx.attr._lowering.provider(PyInfo)))
+    engine = ctx.attr._lowering.provider(PyInfo)
+    modules = tuple(backend.module for backend in backends)
+    compilers = merge_python(backend.python for backend in backends)
+    code = merge_python((users, compilers, engine))
     config_file = ctx.write(f"{ctx.label.name}.lower.json", json.dumps(config, indent=1) + "\n")
     program = ctx.declare_output(f"{ctx.label.name}.pte")
     report = ctx.declare_output(f"{ctx.label.name}.report.json")
@@ -163,8 +168,14 @@ def _lower(
         inputs=(config_file, *tensors, *python_files(code)),
         outputs=(program, report),
         resources=_TORCH,
+        preloads=(_preload(engine, _WARM_UP), *([_preload(compilers, *modules)] if modules else [])),
     )
     return program, report
+
+
+def _preload(code: PyInfo, *steps: str) -> Preload:
+    """What a worker may have imported before it is asked to export or to lower."""
+    return Preload(steps, tuple(dict.fromkeys(import_roots(code))), tuple(python_files(code)))
 
 
 EXECUTORCH_MODEL = Rule(

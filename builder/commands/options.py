@@ -154,6 +154,7 @@ def _add_build_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--explain", action="store_true", help="say of each action that ran what had changed")
     parser.add_argument("--color", choices=("yes", "no", "auto"), default="auto", help="colors (default: on a terminal)")
+    parser.add_argument("--noworkers", action="store_true", help="run every action in a process of its own from the start")
     parser.add_argument("--noprogress", action="store_true", help="do not say what is being done")
 
 

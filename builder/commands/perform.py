@@ -19,8 +19,10 @@ from ..execution.ninja import Ninja
 from ..execution.probe import find_mode
 from ..execution.processes import Processes
 from ..execution.runner import How, Machine
+from ..execution.sandbox import FIXED_ENVIRONMENT
 from ..execution.scheduler import serve
 from ..execution.toolchains import host_toolchains
+from ..execution.workers import Workers
 from . import watch
 from .analysis import read_actions
 from .build import Built, keep_statuses
@@ -54,7 +56,17 @@ def open_machine(request: Request, name: str, options, console: Console) -> Mach
     _remove_older(sandboxes, console.began)
     digests = FileDigests(cache / "digests.sqlite")
     mode = lazily(lambda: _find_mode(options, sandboxes, console))
-    return Machine(layout, host_toolchains(), store, results, digests, Processes(), sandboxes, mode)
+    workers = None if options.noworkers else Workers(_workers_folder(), FIXED_ENVIRONMENT)
+    return Machine(layout, host_toolchains(), store, results, digests, Processes(), sandboxes, mode, workers)
+
+
+def _workers_folder() -> Path:
+    """Where this user's warm workers are found, by all builds."""
+    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
+        return Path(runtime, "rules_executorch")
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("rules_executorch", appauthor=False), "workers")
 
 
 def _find_mode(options, sandboxes: Path, console: Console) -> Mode:

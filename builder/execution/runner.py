@@ -26,6 +26,7 @@ from .processes import Processes
 from .records import Record, read_record, set_stamp, write_record
 from .sandbox import Command, execute, printed_files, reproduction
 from .toolchains import require, visible_paths
+from .workers import Layer, Workers
 
 
 class How(Enum):
@@ -62,7 +63,8 @@ class Machine:
 
     `sandboxes` is the folder in which actions get theirs. It is outside of the workspace, so that an
     action that looks for something in the folders above its own does not find the workspace.
-    `mode` finds out, when first asked, how they are kept to what they declare.
+    `mode` finds out, when first asked, how they are kept to what they declare. `workers`, if any, run
+    those that say what can be preloaded for them.
     """
 
     layout: Layout
@@ -73,6 +75,7 @@ class Machine:
     processes: Processes
     sandboxes: Path
     mode: Callable[[], Mode]
+    workers: Workers | None = None
 
     @property
     def identities(self) -> dict[str, str]:
@@ -110,7 +113,7 @@ def run_action(
         outcome = _reuse(machine, action, parts) if use_cache else None
         if outcome is None:
             about_to_run(action)
-            result = _run(machine, reduced, timeout_seconds, log)
+            result = _run(machine, reduced, files, timeout_seconds, log)
             outcome = _keep(machine, action, parts, result, _changed(machine, reduced, files), log)
         return outcome
     except OSError as error:
@@ -168,6 +171,7 @@ def command_of(
     outputs: tuple[str, ...] = (),
     timeout_seconds: float | None = None,
     log: str | None = None,
+    layers: tuple[Layer, ...] = (),
 ) -> Command:
     """A command in full. Raises BuildError where this machine lacks a toolchain that it needs."""
     trees: dict[str, Path] = {}
@@ -177,7 +181,7 @@ def command_of(
         trees.update(toolchains[name].trees)
         visible.update(dict.fromkeys(visible_paths(toolchains[name])))
     prefix = toolchains[toolchain].command if toolchain else ()
-    return Command((*prefix, *argv), environment, files, trees, tuple(visible), outputs, timeout_seconds, log)
+    return Command((*prefix, *argv), environment, files, trees, tuple(visible), outputs, timeout_seconds, log, layers)
 
 
 def _needed_inputs(machine: Machine, action: Action) -> tuple[Artifact, ...]:
@@ -205,7 +209,9 @@ def _changed(machine: Machine, action: Action, files: Mapping[str, InputFile]) -
     return [artifact.exec_path for artifact in action.inputs if not same(artifact)]
 
 
-def _run(machine: Machine, action: Action, timeout_seconds: float | None, log: bool) -> ActionResult:
+def _run(
+    machine: Machine, action: Action, files: Mapping[str, InputFile], timeout_seconds: float | None, log: bool
+) -> ActionResult:
     """Run the action in a sandbox and store what it made. A failure leaves the sandbox, to be looked into."""
     paths = {artifact.exec_path: machine.layout.file(artifact) for artifact in action.inputs}
     threads = {"OMP_NUM_THREADS": str(action.resources.cpus)}
@@ -221,6 +227,7 @@ def _run(machine: Machine, action: Action, timeout_seconds: float | None, log: b
             outputs=tuple(artifact.exec_path for artifact in action.outputs),
             timeout_seconds=timeout_seconds,
             log=action.outputs[0].exec_path if log else None,
+            layers=_layers(machine, action, files),
         )
     except BuildError as error:
         raise ActionFailed(action, str(error)) from error
@@ -237,8 +244,19 @@ def _run(machine: Machine, action: Action, timeout_seconds: float | None, log: b
     return result
 
 
+def _layers(machine: Machine, action: Action, files: Mapping[str, InputFile]) -> tuple[Layer, ...]:
+    """What a worker may have preloaded: up to the first preload of which the action does not need all."""
+    layers = []
+    for preload in action.preloads:
+        if not all(artifact.exec_path in files for artifact in preload.inputs):
+            break
+        contents = {a.exec_path: (machine.layout.file(a), files[a.exec_path].digest.hash) for a in preload.inputs}
+        layers.append(Layer(preload.steps, preload.import_roots, contents))
+    return tuple(layers)
+
+
 def _run_in(machine: Machine, action: Action, command: Command, folder: Path) -> ActionResult:
-    completed = execute(command, folder, machine.processes, machine.mode())
+    completed = execute(command, folder, machine.processes, machine.mode(), machine.workers)
     if completed.status != 0:
         how = f"failed with exit status {completed.status}"
         if completed.status < 0:

@@ -20,7 +20,7 @@ from . import namespaces, sandbox_main
 from .distributions import site_folders
 from .isolation import Mode
 from .processes import Processes
-from .workers import Layer, WorkerLost, Workers
+from .workers import Layer, NoWorker, Workers
 
 # 1980-01-01, the earliest time that a zip file can hold.
 _SOURCE_DATE_EPOCH = "315532800"
@@ -86,23 +86,21 @@ def execute(
         Interrupted, subprocess.TimeoutExpired: as Processes.run.
         OSError: the walls cannot be put up, or the command cannot be started.
     """
-    status = None
-    if workers:
+    if workers and command.layers:
         try:
             status = _run(command, folder, processes, mode, workers)
-        except WorkerLost:
+        except NoWorker:
             shutil.rmtree(folder)
-    if status is None:
-        status = _run(command, folder, processes, mode, None)
+            status = _run(command, folder, processes, mode)
+    else:
+        status = _run(command, folder, processes, mode)
     if status == sandbox_main.CANNOT_RUN and (folder / "failed").exists():
         raise OSError((folder / "failed").read_text(errors="replace"))
     return Completed(status, folder / "root", () if command.log else printed_files(command, folder))
 
 
-def _run(command: Command, folder: Path, processes: Processes, mode: Mode, workers: Workers | None) -> int | None:
-    """The command's exit status in a new process, or in one of the `workers`: None, and nothing done, if they cannot."""
-    if workers and not workers.suit(command.argv, command.environment):
-        return None
+def _run(command: Command, folder: Path, processes: Processes, mode: Mode, workers: Workers | None = None) -> int:
+    """The command's exit status, in a new process or in one of the `workers`. Raises NoWorker, and as execute."""
     lay_out(command, folder, mode)
     spec = specification(command, folder, mode)
     with open(folder / _SPECIFICATION, "w", encoding="utf-8", errors="surrogateescape") as file:

@@ -63,8 +63,8 @@ class Layer:
     files: Mapping[str, tuple[Path, str]]
 
 
-class WorkerLost(Exception):
-    """A worker ended in the middle of an action, and what it leaves behind is worth nothing."""
+class NoWorker(Exception):
+    """No worker can run the action, or one ended in the middle of it: then what it leaves behind is worth nothing."""
 
 
 class Workers:
@@ -91,35 +91,36 @@ class Workers:
         stdout: IO[bytes],
         stderr: IO[bytes],
         timeout_seconds: float | None = None,
-    ) -> int | None:
+    ) -> int:
         """Run the command of a sandbox's specification (see sandbox.py) over inputs at `files`, to its end.
 
-        Returns its exit status, or minus the signal that ended it; None where no worker can run it.
+        Returns its exit status, or minus the signal that ended it.
 
         Raises:
-            WorkerLost: the worker ended before its action did.
+            NoWorker: no worker could, or it ended before its action did.
             Interrupted, subprocess.TimeoutExpired: as Processes.run.
         """
         argv = list(specification["argv"])  # type: ignore[call-overload]
-        if not layers or not _suits(argv, specification["environment"], self.fixed):  # type: ignore[arg-type]
-            return None
+        if not _suits(argv, specification["environment"], self.fixed):  # type: ignore[arg-type]
+            raise NoWorker("the command has to start in a new process")
         request = {"spec": specification, "import_roots": _import_roots(argv), "files": list(files)}
+        chain = _chain(argv, layers)
+        answer: dict = {}
         for _ in range(2):  # The first zygote may turn out to be out of date.
-            chain = _chain(argv, layers)
             connection = self._connect(argv, chain)
             if connection is None:
-                return None
+                raise NoWorker("there is no zygote")
             with connection:
-                _ask(connection, request, stdout.fileno(), stderr.fileno())
-                answer = _hear(connection)
-                if "process" in answer:
-                    return _wait(connection, answer["process"], argv, processes, timeout_seconds)
-                if "unfit" in answer:
-                    return None
-                if "refused" not in answer:
-                    self._give_up(chain[-1][0])
-                    return None
-        return None
+                with processes.ended_by(lambda c=connection: _hang_up(c, socket.SHUT_RDWR)):
+                    _ask(connection, request, stdout.fileno(), stderr.fileno())
+                    answer = _hear(connection)
+                    if "process" in answer:
+                        return _wait(connection, argv, timeout_seconds)
+            if "refused" not in answer:
+                break
+        if not answer:
+            self._give_up(chain[-1][0])
+        raise NoWorker(str(answer))
 
     def _give_up(self, key: str) -> None:
         with self._lock:
@@ -333,25 +334,24 @@ def _hear(connection: socket.socket) -> dict:
         return {}
 
 
-def _wait(
-    connection: socket.socket, process: int, argv: Sequence[str], processes: Processes, timeout_seconds: float | None
-) -> int:
-    def end() -> None:
-        # The zygote takes it for the wish that the action end, and tells when it has ended.
-        with contextlib.suppress(OSError):
-            connection.shutdown(socket.SHUT_WR)
+def _hang_up(connection: socket.socket, how: int) -> None:
+    """The zygote takes it for the wish that the action end; SHUT_WR waits for the news that it has."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(how)
 
-    with processes.ended_by(end):
-        connection.settimeout(timeout_seconds)
-        try:
-            answer = json.loads(connection.recv(1 << 16) or b"{}")
-        except TimeoutError:
-            end()
-            connection.settimeout(None)
-            _hear(connection)
-            raise subprocess.TimeoutExpired(list(argv), timeout_seconds or 0.0) from None
-        except OSError:
-            answer = {}
+
+def _wait(connection: socket.socket, argv: Sequence[str], timeout_seconds: float | None) -> int:
+    """The status with which the connection's action ends. Raises NoWorker, subprocess.TimeoutExpired."""
+    connection.settimeout(timeout_seconds)
+    try:
+        answer = json.loads(connection.recv(1 << 16) or b"{}")
+    except TimeoutError:
+        _hang_up(connection, socket.SHUT_WR)
+        connection.settimeout(None)
+        _hear(connection)
+        raise subprocess.TimeoutExpired(list(argv), timeout_seconds or 0.0) from None
+    except OSError:
+        answer = {}
     if "status" not in answer:
-        raise WorkerLost(f"process {process}")
+        raise NoWorker("the worker ended")
     return answer["status"]
