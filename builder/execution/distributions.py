@@ -59,9 +59,15 @@ def distribution_paths(names: tuple[str, ...]) -> tuple[str, ...]:
     for distribution in closure(names).values():
         place = os.path.abspath(os.fspath(distribution.locate_file("")))
         lines = (distribution.read_text("RECORD") or "").splitlines()
-        for entry in {re.split("[/,]", line, maxsplit=1)[0] for line in lines} - {"", "..", "__pycache__"}:
+        for entry in {_entry(line.partition(",")[0]) for line in lines} - {"", ".."}:
             paths[os.path.join(place, entry)] = None
     return tuple(sorted(paths))
+
+
+def _entry(path: str) -> str:
+    """The entry of site-packages that a distribution's file is in; in a folder that all share, the file itself."""
+    first = path.partition("/")[0]
+    return path if first == "__pycache__" else first
 
 
 @functools.cache

@@ -21,12 +21,17 @@ from ..core.diagnostics import BuildError
 from ..core.store import ActionResult, OutputFile
 from .isolation import Mode
 from .layout import Layout
+from .leftovers import Leftovers, find_output, leftovers
 from .outputs import are_there, link_trees_beside, publish
 from .processes import Processes
 from .records import Record, read_record, set_stamp, write_record
-from .sandbox import Command, execute, printed_files, reproduction
+from .sandbox import Command, Completed, execute, printed_files, reproduction
 from .toolchains import require, visible_paths
+from .undeclared import diagnose, named_in, refused
 from .workers import Layer, Workers
+
+# Of more undeclared outputs than this, the rest is counted.
+_SHOWN = 5
 
 
 class How(Enum):
@@ -256,22 +261,48 @@ def _layers(machine: Machine, action: Action, files: Mapping[str, InputFile]) ->
 
 
 def _run_in(machine: Machine, action: Action, command: Command, folder: Path) -> ActionResult:
-    completed = execute(command, folder, machine.processes, machine.mode(), machine.workers)
-    if completed.status != 0:
-        how = f"failed with exit status {completed.status}"
-        if completed.status < 0:
-            how = f"was ended by signal {-completed.status}"
-        raise ActionFailed(action, how, _text_of(command, folder), reproduction(folder))
-    made = {path: completed.root / path for path in command.outputs}
-    if missing := [path for path, file in made.items() if not file.is_file()]:
-        reason = f"succeeded, but did not make its output{'s' * (len(missing) > 1)} {', '.join(missing)}"
-        raise ActionFailed(action, reason, _text_of(command, folder), reproduction(folder))
-    outputs = {
-        path: OutputFile(machine.store.put(file), executable=bool(file.stat().st_mode & 0o100))
-        for path, file in made.items()
-    }
+    mode = machine.mode()
+    completed = execute(command, folder, machine.processes, mode, machine.workers)
+    left = leftovers(completed.root, command.files, command.outputs, copied=mode is not Mode.NAMESPACES)
+    if reason := _fault(completed, left, command, folder):
+        text = _text_of(command, folder)
+        mistakes = [diagnose(path, program, action, machine.layout) for program, path in refused(folder)]
+        mistakes = mistakes or named_in(text, action, command, machine.layout)
+        told = "".join(f"{diagnostic.render()}\n" for diagnostic in mistakes)
+        raise ActionFailed(action, reason, text + told, reproduction(folder))
+    if left.undeclared and not command.log:
+        with open(completed.printed[-1], "a", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(_note_on(left.undeclared, action))
+    outputs = {}
+    for path in command.outputs:
+        made = find_output(completed.root, path, command.files)
+        assert made is not None  # _fault has looked
+        outputs[path] = OutputFile(machine.store.put(made), executable=bool(made.stat().st_mode & 0o100))
     printed = [machine.store.put(file) if file.stat().st_size else None for file in completed.printed]
     return ActionResult(outputs, *printed)
+
+
+def _fault(completed: Completed, left: Leftovers, command: Command, folder: Path) -> str | None:
+    """What is wrong with how an action ended, or with what it did; None for a success."""
+    if completed.status < 0:
+        return f"was ended by signal {-completed.status}"
+    if completed.status > 0:
+        return f"failed with exit status {completed.status}"
+    if paths := [str(path) for _, path in refused(folder)]:
+        return f"opened what it does not declare: {', '.join(paths)}"
+    if left.changed:
+        return f"changed its input{'s' * (len(left.changed) > 1)} {', '.join(left.changed)}"
+    if missing := [path for path in command.outputs if find_output(completed.root, path, command.files) is None]:
+        return f"succeeded, but did not make its output{'s' * (len(missing) > 1)} {', '.join(missing)}"
+    return None
+
+
+def _note_on(undeclared: Sequence[str], action: Action) -> str:
+    shown = ", ".join(undeclared[:_SHOWN]) + (f" and {len(undeclared) - _SHOWN} more" if undeclared[_SHOWN:] else "")
+    return (
+        f"note: {action.mnemonic} of {action.owner} made {shown}, which it does not declare: lost. Declare it as an "
+        "output (`outs`), or make it below $TMPDIR.\n"
+    )
 
 
 def _publish(machine: Machine, action: Action, result: ActionResult) -> bool:

@@ -19,11 +19,10 @@ from pathlib import Path
 from . import namespaces, sandbox_main
 from .distributions import site_folders
 from .isolation import Mode
+from .leftovers import COPIED_AT
 from .processes import Processes
 from .workers import Layer, NoWorker, Workers
 
-# 1980-01-01, the earliest time that a zip file can hold.
-_SOURCE_DATE_EPOCH = "315532800"
 
 # In bytes: copying more takes longer than it is worth.
 _LARGEST_COPY = 1 << 20
@@ -39,7 +38,7 @@ FIXED_ENVIRONMENT: Mapping[str, str] = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
-    "SOURCE_DATE_EPOCH": _SOURCE_DATE_EPOCH,
+    "SOURCE_DATE_EPOCH": str(COPIED_AT),
     "TZ": "UTC",
     "USER": "build",
 }
@@ -171,6 +170,7 @@ def _copy_files(root: Path, command: Command) -> None:
         if path not in large:
             shutil.copyfile(file, root / path)
             os.chmod(root / path, 0o555 if os.access(file, os.X_OK) else 0o444)
+            os.utime(root / path, (COPIED_AT, COPIED_AT))
 
 
 def _make_folders(root: Path, paths: Iterable[str]) -> None:
