@@ -70,11 +70,11 @@ def _run(options, started_in: str) -> int:
 
 
 def _report(error: Exception) -> int:
-    from .core.diagnostics import BuildError
+    from .core.diagnostics import BuildError, UsageError
 
     if isinstance(error, BuildError):
         print(error, file=sys.stderr)
-        return exit_codes.BUILD_FAILED
+        return exit_codes.COMMAND_LINE_ERROR if isinstance(error, UsageError) else exit_codes.BUILD_FAILED
     import traceback
 
     traceback.print_exception(error)

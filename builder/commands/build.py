@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from array import array
-from collections import namedtuple
 from collections.abc import Iterator
 
-from ..core.settled import settled
 from ..execution.ninja import start_ninja, stop, wait_while_idle
 from . import exit_codes, watch
+from .built import Built, keep_statuses, results
 from .console import Console
-from .request import Analysed, Request, make_request, read_analysed, require_root
+from .request import Request, make_request, read_analysed, require_root
 from .unchanged import closing_line, identity_of
-
-# What a build did: whether all succeeded; how many of `analysed.total` actions ran and how many came from the
-# cache; the exec_paths of outputs that are missing or out of date, since they, or what they need, failed.
-Built = namedtuple("Built", "analysed succeeded ran cached not_built")
-
-# More results than this are counted, not listed.
-_LISTED = 20
 
 
 def main(options, started_in: str) -> int:
@@ -87,25 +78,6 @@ def build_targets(request: Request, options, console: Console) -> Built:
         stop(ninja)
 
 
-def keep_statuses(
-    request: Request,
-    analysed: Analysed,
-    sources: dict[str, tuple[int, ...]],
-    outputs: list[str],
-    console: Console,
-    *,
-    succeeded: bool = True,
-) -> None:
-    """Remember the sources as they were before the build, and the outputs as they are after it."""
-    began = int(console.began * 1e9)
-    certain = succeeded and all(settled(modified, changed, began) for _, _, modified, changed in sources.values())
-    statuses = array("q", (number for status in sources.values() for number in status))
-    statuses.extend(watch.statuses_of([], outputs))
-    answer = results(request, analysed)
-    kept = watch.Watched(identity_of(*request[:4]), certain, answer, analysed.total, list(sources), outputs, statuses)
-    watch.write(request.folder, kept)
-
-
 def _remove_leftovers(request: Request) -> None:
     """Remove what a build that was killed left on its way to the outputs."""
     staging = os.path.join(request.state, "staging")
@@ -140,15 +112,3 @@ def workspace_lock(request: Request, console: Console) -> Iterator[None]:
             console.tell("waiting for another build in this workspace to end")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def results(request: Request, analysed: Analysed) -> str:
-    """Lines that say where the outputs are, for a user in the folder of the request's package."""
-    with_outputs = [(label, outputs) for label, outputs, _, _ in analysed.targets if outputs]
-    if len(with_outputs) > _LISTED:
-        return f"built {len(with_outputs)} targets in {os.path.join(request.root, 'build-out')}\n"
-    lines = []
-    for label, outputs in with_outputs:
-        lines.append(f"{label}\n")
-        lines += [f"  {os.path.relpath(output, request.package or '.')}\n" for output in outputs]
-    return "".join(lines)

@@ -25,7 +25,7 @@ from ..execution.toolchains import host_toolchains
 from ..execution.workers import Workers
 from . import watch
 from .analysis import read_actions
-from .build import Built, keep_statuses
+from .built import Built, keep_statuses
 from .console import Console
 from .progress import listening
 from .request import Analysed, Request

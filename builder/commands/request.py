@@ -11,7 +11,8 @@ import sys
 from collections import namedtuple
 
 from ..loading import inputs as load_inputs
-from .unchanged import find_root, folder_of, identity_of, package_of, state_of
+from ..loading.root import find_root
+from .unchanged import folder_of, identity_of, package_of, state_of
 from .watch import INODE_BITS, source_status
 from .words import CommandLineError
 

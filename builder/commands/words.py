@@ -6,6 +6,9 @@ import os
 
 VERBS = ("build", "test", "run", "query", "clean", "inspect", "help")
 
+# Options that are meant on every command line, in the folder of a workspace and in the user's own.
+RC_FILE = ".buildrc"
+
 
 class CommandLineError(Exception):
     """The command line cannot be understood; the message says why."""

@@ -71,6 +71,10 @@ class BuildError(Exception):
         super().__init__("\n".join(d.render() for d in self.diagnostics))
 
 
+class UsageError(BuildError):
+    """The mistake is in what was asked for, such as a target pattern or a query, not in the workspace."""
+
+
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate most like `name`, or None where nothing is close enough to suggest."""
     matches: Sequence[str] = difflib.get_close_matches(name, sorted(candidates), n=1, cutoff=0.6)

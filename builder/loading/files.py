@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 
 from .inputs import LoadInputs, digest_content, digest_listing, list_folder, status_of
+from .root import WORKSPACE_FILE
 
 BUILD_FILE = "BUILD"
-WORKSPACE_FILE = "WORKSPACE"
 
 
 class Files:

@@ -6,18 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core.diagnostics import BuildError, Diagnostic, Location, nearest
+from ..core.diagnostics import BuildError, Diagnostic, Location, UsageError, nearest
 from ..core.label import Label
 from ..core.rule import Attribute, RuleSchema
 from ..core.target import GeneratedFile, Package, SourceFile, Target, Workspace
 from .conditions import Conditions, unknown_configs
 from .cycles import find_cycle
 from .excerpt import call_diagnostic
-from .files import WORKSPACE_FILE, Files
+from .files import Files
 from .inputs import LoadInputs
 from .interpreter import Interpreter
 from .packages import NoPackage, Packages, RawPackage
 from .patterns import Pattern, packages_below, parse_pattern
+from .root import WORKSPACE_FILE
 from .targets import TargetMaker
 from .visibility import is_visible
 
@@ -53,16 +54,19 @@ def load(
     schemas: Mapping[str, RuleSchema],
     *,
     configs: Sequence[str] = (),
+    sections: Sequence[str] = (),
     relative_package: str = "",
     include_manual: bool = False,
 ) -> LoadedGraph:
     """Load what `patterns` mean, and all that it depends on.
 
     `schemas` are the rules that BUILD files can use, by name. `configs` are the configurations
-    which select()s go by; `relative_package` is where relative patterns were typed. Wildcards leave
+    which select()s go by; those in `sections` mean something elsewhere too, and need not be mentioned by a
+    config_setting. `relative_package` is where relative patterns were typed. Wildcards leave
     out targets with the tag `manual`, unless `include_manual`.
 
     Raises:
+        UsageError: a pattern is none, or a configuration is not mentioned anywhere.
         BuildError: with all mistakes that were found, in whichever file.
     """
     files = Files()
@@ -72,9 +76,11 @@ def load(
         loader = _Loader(workspace, files, interpreter, schemas, configs, include_manual)
         roots = loader.roots([parse_pattern(p, workspace, files, relative_package) for p in patterns])
         loader.visit(roots)
-        loader.check_configs(configs)
+        unknown = loader.unknown_configs([name for name in configs if name not in sections])
     if loader.diagnostics:
-        raise BuildError(_in_order(loader.diagnostics))
+        raise BuildError(_in_order([*loader.diagnostics, *unknown]))
+    if unknown:
+        raise UsageError(unknown)
     return LoadedGraph(workspace, loader.packages(), tuple(roots), files.inputs())
 
 
@@ -307,15 +313,16 @@ class _Loader:
         )
         return self._at(first, attribute, cycle[1], message, (), remedy)
 
-    def check_configs(self, configs: Sequence[str]) -> None:
-        """Report configurations that nothing in the workspace mentions."""
+    def unknown_configs(self, configs: Sequence[str]) -> list[Diagnostic]:
+        """A diagnostic for each of `configs` that nothing in the workspace mentions."""
         if not unknown_configs(self._raw, configs):
-            return
+            return []
         # It may be mentioned where this load has not been. Mistakes that are there concern nobody now.
         before = len(self.diagnostics)
         for name in packages_below(str(self._workspace.root), "", self._files):
             self._raw.get("", name)
-        self.diagnostics[before:] = unknown_configs(self._raw, configs)
+        del self.diagnostics[before:]
+        return unknown_configs(self._raw, configs)
 
     def _report(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..core.diagnostics import BuildError, Diagnostic
+from ..core.diagnostics import Diagnostic, UsageError
 from ..core.label import Label, LabelSyntaxError, check_package_name, parse_label
 from ..core.target import Workspace
 from .files import Files
@@ -39,7 +39,7 @@ def parse_pattern(text: str, workspace: Workspace, files: Files, relative_packag
     the nearest package above it.
 
     Raises:
-        BuildError: it is not a pattern.
+        UsageError: it is not a pattern.
     """
     excluded = text.startswith("-")
     rest = text[1:] if excluded else text
@@ -60,7 +60,7 @@ def parse_pattern(text: str, workspace: Workspace, files: Files, relative_packag
         else:
             check_package_name(package, text)
     except LabelSyntaxError as error:
-        raise BuildError(
+        raise UsageError(
             Diagnostic(
                 str(error).replace("is not a label", "is not a target pattern"),
                 remedy="write //package:target, //package:all, //package/... or a relative path",

@@ -10,8 +10,9 @@ from pathlib import Path
 from ..core.diagnostics import BuildError, Diagnostic, nearest
 from ..core.target import Workspace
 from .excerpt import call_diagnostic, evaluation_diagnostics
-from .files import WORKSPACE_FILE, Files
+from .files import Files
 from .interpreter import Call, Interpreter
+from .root import WORKSPACE_FILE, find_root
 from .source import Source, read_source
 
 # The name of this distribution as a repository.
@@ -20,31 +21,21 @@ RULES_REPOSITORY = "rules_executorch"
 _REPOSITORY_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]*")
 
 
-def find_root(start: Path) -> Path:
-    """The nearest folder at or above `start` that has a WORKSPACE file.
-
-    Raises:
-        BuildError: there is none.
-    """
-    start = start.resolve()
-    for folder in (start, *start.parents):
-        if (folder / WORKSPACE_FILE).is_file():
-            return folder
-    raise BuildError(
-        Diagnostic(
-            f"{start} is not in a workspace: neither it nor a folder above it has a file {WORKSPACE_FILE}",
-            remedy=f'put a file {WORKSPACE_FILE} at the root of your sources: workspace(name = "my_project")',
-        )
-    )
-
-
 def find_workspace(start: Path) -> Workspace:
     """The workspace that `start` is in, as its WORKSPACE file declares it.
 
     Raises:
         BuildError: there is none, or its WORKSPACE file has mistakes.
     """
-    return read_workspace(find_root(start), Files())
+    root = find_root(str(start))
+    if root is None:
+        raise BuildError(
+            Diagnostic(
+                f"{start} is not in a workspace: neither it nor a folder above it has a file {WORKSPACE_FILE}",
+                remedy=f'put a file {WORKSPACE_FILE} at the root of your sources: workspace(name = "my_project")',
+            )
+        )
+    return read_workspace(Path(root).resolve(), Files())
 
 
 def read_workspace(root: Path, files: Files) -> Workspace:

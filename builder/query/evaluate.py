@@ -48,7 +48,7 @@ _SIGNATURES = {
 
 
 def check(expression: Expression, text: str, variables: frozenset[str] = frozenset()) -> None:
-    """Raise BuildError unless all functions and variables are known, and functions get what they take."""
+    """Raise UsageError unless all functions and variables are known, and functions get what they take."""
     if isinstance(expression, Word):
         _check_word(expression, text, variables)
     elif isinstance(expression, Set):
@@ -142,7 +142,7 @@ def evaluate(expression: Expression, text: str, graph: Graph) -> tuple[Label, ..
     """The labels that a checked expression means: sorted, unless it is a path.
 
     Raises:
-        BuildError: a regular expression is none.
+        UsageError: a regular expression is none.
     """
     labels = _Evaluator(text, graph).labels(expression, {})
     is_path = isinstance(expression, Call) and expression.function == "somepath"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..core.diagnostics import BuildError, Diagnostic, Location
+from ..core.diagnostics import Diagnostic, Location, UsageError
 from .expression import OPERATORS, PLAIN_WORD, RESERVED, Call, Expression, Let, Operation, Set, Word
 
 # How deep an expression may be nested: far more than anyone writes, and what can be evaluated safely.
@@ -32,7 +32,7 @@ def parse(text: str) -> Expression:
     """The expression that a text means.
 
     Raises:
-        BuildError: it means none.
+        UsageError: it means none.
     """
     parser = _Parser(text)
     expression = parser.expression()
@@ -45,12 +45,12 @@ def parse(text: str) -> Expression:
 
 def query_error(
     text: str, message: str, offset: int, span: int = 1, *, notes: tuple[str, ...] = (), remedy: str | None = None
-) -> BuildError:
+) -> UsageError:
     """A mistake in the expression `text`."""
     line = text.count("\n", 0, offset) + 1
     column = offset - (text.rfind("\n", 0, offset) + 1) + 1
     lines = text.split("\n")
-    return BuildError(Diagnostic(message, Location("query", line, column), lines[line - 1], span, notes, remedy))
+    return UsageError(Diagnostic(message, Location("query", line, column), lines[line - 1], span, notes, remedy))
 
 
 class _Parser:
@@ -76,7 +76,7 @@ class _Parser:
     def next(self) -> _Token | None:
         return self._tokens[self._position] if self._position < len(self._tokens) else None
 
-    def error(self, message: str, remedy: str | None = None) -> BuildError:
+    def error(self, message: str, remedy: str | None = None) -> UsageError:
         """A mistake at the next token."""
         token = self.next
         offset = token.offset if token else len(self.text.rstrip())

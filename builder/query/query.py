@@ -36,7 +36,8 @@ def query(
     Labels are sorted, except those of somepath(), which are in order along the path.
 
     Raises:
-        BuildError: the expression, or what it loads, has mistakes.
+        UsageError: the expression has mistakes.
+        BuildError: what it loads has mistakes.
     """
     parsed = parse(expression)
     check(parsed, expression)
