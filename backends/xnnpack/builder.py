@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from .graph import Layout, Node, Size, Unsupported, Value, expressions, is_static, same_sizes
+from .graph import Layout, Node, Quantization, Size, Unsupported, Value, expressions, is_static, same_sizes
 from .schema import KEEP_DIMS, MAX_RANK, TRANSPOSE_B, DataType
 
 TORCH_TYPES = {DataType.FLOAT32: torch.float32, DataType.FLOAT16: torch.float16}
@@ -18,21 +19,24 @@ FLOATS = {dtype: data_type for data_type, dtype in TORCH_TYPES.items()}
 class Builder:
     """Nodes so far. Every method checks what XNNPACK asks of its operands, and raises Unsupported otherwise.
 
-    `debug_handle` is that of the nodes appended next.
+    `debug_handle` is that of the nodes appended next, `source` the program's node that they stand for.
     """
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.debug_handle = 0
+        self.source: torch.fx.Node | None = None
 
     def node(
         self, kind: str, operands: Sequence[Value | None], sizes: Sequence[Size], *,
-        layout: Layout = Layout.SAME, dtype: DataType | None = None, low: float = -math.inf, high: float = math.inf,
-        **attributes: Any,
+        layout: Layout = Layout.SAME, dtype: DataType | None = None, quantization: Quantization | None = None,
+        low: float = -math.inf, high: float = math.inf, **attributes: Any,
     ) -> Value:  # fmt: skip
-        """Append a node with one result of these sizes, by default of the first operand's type."""
+        """Append a node with one result of these sizes, by default of the first operand's type, which is a float."""
         first = next(operand for operand in operands if operand is not None)
-        result = Value(tuple(sizes), dtype or first.dtype)
+        if dtype is None and first.dtype not in TORCH_TYPES:
+            raise Unsupported(f"XNNPACK does not compute with {first.dtype.name}")
+        result = Value(tuple(sizes), dtype or first.dtype, quantization=quantization)
         check_sizes(result.sizes)
         self.nodes.append(
             Node(kind, tuple(operands), (result,), attributes, layout, low, high, self.debug_handle)
@@ -49,10 +53,27 @@ class Builder:
         """A constant of one element, of the type of `like`."""
         return self.constant((1,) * max(like.rank, 1), like.dtype, lambda: torch.full((1,) * max(like.rank, 1), number))
 
-    def derived(self, source: Value, function: Callable[[torch.Tensor], torch.Tensor], sizes: Sequence[int]) -> Value:
-        """The constant that `function` makes of another."""
-        data = need_constant(source)
-        return Value(tuple(sizes), source.dtype, lambda: function(data()), source.quantization)
+    def derived(
+        self, source: Value, function: Callable[[torch.Tensor], torch.Tensor], sizes: Sequence[int], *,
+        channels: tuple[int, int] | None = None,
+    ) -> Value:  # fmt: skip
+        """The constant that `function` makes of another, rearranging its elements.
+
+        `channels` are the dimension of the output channels before and after: where the constant is
+        quantized along it, the result is quantized too.
+        """
+        data, integers = need_constant(source), source.integers
+        if integers is not None:
+            quantization, from_integers = integers.quantization, need_constant(integers)
+            assert quantization is not None
+            if quantization.scale is None:
+                moves = channels is not None and channels[0] == quantization.channel_dim
+                kept = moves and quantization.group_size is None and integers.dtype == DataType.QCINT8
+                quantization = replace(quantization, channel_dim=channels[1]) if kept else None  # type: ignore[index]
+            integers = quantization and Value(
+                tuple(sizes), integers.dtype, lambda: function(from_integers()), quantization
+            )  # fmt: skip
+        return Value(tuple(sizes), source.dtype, lambda: function(data()), integers=integers)
 
     # -- Elementwise --------------------------------------------------------------------------
 

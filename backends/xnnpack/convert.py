@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,6 +14,8 @@ from torch.export.graph_signature import InputKind
 from .builder import FLOATS, Builder, check_sizes
 from .graph import Graph, Unsupported, Value
 from .operators import encode
+from .operators.quantized import INTEGERS, quantization_of
+from .schema import DataType
 
 LIFTED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -22,17 +23,17 @@ LIFTED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 class Converter:
     """Values of the nodes converted so far, and the builder that they are appended to.
 
-    `constants` gives the data of the placeholders that are constant, by name, when asked.
+    `data_of` gives, of a placeholder that is constant, what gives its data when asked; None of others.
     """
 
-    def __init__(self, constants: Mapping[str, Callable[[], torch.Tensor]]):
+    def __init__(self, data_of: Callable[[torch.fx.Node], Callable[[], torch.Tensor] | None]):
         self.builder = Builder()
         self.values: dict[torch.fx.Node, Any] = {}
-        self._constants = constants
+        self._data_of = data_of
 
     def convert(self, node: torch.fx.Node) -> Any:
         """The Value of a call_function node, or a tuple of them. Raises Unsupported."""
-        self.builder.debug_handle = node.meta.get("debug_handle", 0)
+        self.builder.source, self.builder.debug_handle = node, node.meta.get("debug_handle", 0)
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self.operand)
         if node.target is operator.getitem:
             return args[0][args[1]]
@@ -54,12 +55,15 @@ class Converter:
             return tuple(_input(node, item) if isinstance(item, torch.Tensor) else None for item in val)
         if not isinstance(val, torch.Tensor):
             return val
-        value = _input(node, val)
-        data = self._constants.get(node.name) if node.op == "placeholder" else None
-        return value if data is None else replace(value, constant=data)
+        data = self._data_of(node) if node.op == "placeholder" else None
+        if data is not None:
+            return Value(tuple(val.shape), FLOATS.get(val.dtype, DataType.INT32), data)
+        return _input(node, val)
 
 
 def _input(node: torch.fx.Node, val: torch.Tensor) -> Value:
+    if val.dtype in INTEGERS:
+        return Value(tuple(val.shape), INTEGERS[val.dtype], quantization=quantization_of(node))
     if val.dtype not in FLOATS:
         raise Unsupported(f"XNNPACK has no values of {val.dtype}, which {node.name} is")
     check_sizes(val.shape)
@@ -76,9 +80,8 @@ def convert_program(program: ExportedProgram) -> Graph:
     """The graph of one partition. Raises Unsupported, with the node in `node` of the exception."""
     placeholders = program.graph.find_nodes(op="placeholder")
     specs = dict(zip(placeholders, program.graph_signature.input_specs))
-    converter = Converter(
-        {node.name: _data(program, spec.target) for node, spec in specs.items() if spec.kind in LIFTED}
-    )  # fmt: skip
+    data = {node: _data(program, spec.target) for node, spec in specs.items() if spec.kind in LIFTED}
+    converter = Converter(data.get)
     inputs = [node for node, spec in specs.items() if spec.kind not in LIFTED]
     for node in program.graph.nodes:
         if node.op == "call_function":

@@ -30,7 +30,7 @@ class Quantization:
 
     `scale` and `zero_point` are of the whole tensor; `scales` gives a tensor of one scale per
     channel along `channel_dim`, or, with `group_size`, of [channels, groups]. Without all of these
-    the scale is chosen at run time, one per row.
+    scale and zero point are chosen at run time, one each for the last `row_dims` dimensions.
     """
 
     scale: float | None = None
@@ -38,16 +38,25 @@ class Quantization:
     scales: Callable[[], torch.Tensor] | None = None
     channel_dim: int = 0
     group_size: int | None = None
+    row_dims: int = 1
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self.scale is None and self.scales is None
 
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A tensor of a graph: an input, a constant whose data `constant` gives when asked, or a node's output."""
+    """A tensor of a graph: an input, a constant whose data `constant` gives when asked, or a node's output.
+
+    `integers` are the constant that this one was dequantized from.
+    """
 
     sizes: tuple[Size, ...]
     dtype: DataType = DataType.FLOAT32
     constant: Callable[[], torch.Tensor] | None = None
     quantization: Quantization | None = None
+    integers: Value | None = None
 
     @property
     def rank(self) -> int:

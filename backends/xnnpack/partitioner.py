@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from rules_executorch.lowering.delegation.backend import LEFT_BEHIND, DelegationSpec, Partitioner, PartitionResult
@@ -13,7 +14,7 @@ from torch.fx import Node
 
 from .convert import LIFTED, Converter
 from .cost import is_worth
-from .graph import Unsupported
+from .graph import Unsupported, Value
 from .preprocess import BACKEND_ID
 
 aten = torch.ops.aten
@@ -48,11 +49,14 @@ class XnnpackPartitioner(Partitioner):
         self, exported_program: ExportedProgram
     ) -> tuple[list[torch._ops.OpOverload], Callable[[Node], bool] | None]:
         """Operators to keep whole where XNNPACK takes them."""
-        check = _Check(exported_program)
-        return list(_WHOLE), lambda node: check(node) is None
+        names = {node.name for node in _constants(exported_program)}  # the edge program's nodes are not there yet
+        check = _Check(lambda node: _no_data if node.name in names else None)
+        present = {node.target for node in exported_program.graph.nodes if node.op == "call_function"}
+        affine = [op for op in present if isinstance(op, torch._ops.OpOverload) and op.namespace == "torchao"]
+        return [*_WHOLE, *affine], lambda node: check(node) is None
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        check = _Check(exported_program)
+        check = _Check(dict.fromkeys(_constants(exported_program), _no_data).get)
 
         def supports(node: Node) -> bool:
             reason = check(node)
@@ -79,22 +83,38 @@ class XnnpackPartitioner(Partitioner):
 class _Check:
     """Why XNNPACK does not take a node, or None where it does: preprocess's own conversion, tried."""
 
-    def __init__(self, program: ExportedProgram):
-        self._converter = Converter(dict.fromkeys(_constants(program), _no_data))
+    def __init__(self, data_of: Callable[[Node], Callable[[], torch.Tensor] | None]):
+        self._converter = Converter(data_of)
 
     def __call__(self, node: Node) -> str | None:
         try:
-            self._converter.convert(node)
+            result = self._converter.convert(node)
         except Unsupported as reason:
             return str(reason)
+        if _is_known_at_build_time(result):
+            self._converter.values[node] = result
         return None
 
 
-def _constants(program: ExportedProgram) -> list[str]:
-    """Names of the placeholders of parameters, buffers and constants that the program does not write to."""
+def _is_known_at_build_time(result: Any) -> bool:
+    """Whether a node's value counts as a constant, or as scales to be chosen, for the nodes after it.
+
+    Others may come from another partition, so nothing but their sizes and type is to be relied on.
+    """
+    values = result if isinstance(result, tuple) else (result,)
+    return all(v is not None and (v.constant is not None or _is_scale(v)) for v in values)
+
+
+def _is_scale(value: Value) -> bool:
+    return value.quantization is not None and value.quantization.is_dynamic
+
+
+def _constants(program: ExportedProgram) -> list[Node]:
+    """The placeholders of parameters, buffers and constants that the program does not write to."""
     signature = program.graph_signature
     written = {spec.target for spec in signature.output_specs if spec.kind in _MUTATIONS}
-    return [spec.arg.name for spec in signature.input_specs if spec.kind in LIFTED and spec.target not in written]
+    specs = zip(program.graph.find_nodes(op="placeholder"), signature.input_specs)
+    return [node for node, spec in specs if spec.kind in LIFTED and spec.target not in written]
 
 
 def _no_data() -> torch.Tensor:

@@ -15,6 +15,7 @@ from .finish import finish
 from .fusion import fuse_activations
 from .graph import Graph, Size, Unsupported
 from .layout import assign_layouts
+from .quantization import quantize
 from .serialize import serialize
 from .simplify import reshape_unit_transposes, simplify
 
@@ -60,6 +61,6 @@ class XnnpackBackend(BackendDetails):
 
 def optimized(graph: Graph) -> Graph:
     """The graph as it is written: the same function, in fewer nodes, every layout decided."""
-    graph = fuse_activations(simplify(graph))
+    graph = simplify(quantize(fuse_activations(simplify(graph))))
     graph = simplify(reshape_unit_transposes(simplify(assign_layouts(graph))))
     return finish(graph)

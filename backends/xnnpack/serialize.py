@@ -35,6 +35,12 @@ def _with_header(flatbuffer: bytes) -> bytes:
     return header.ljust(_HEADER_BYTES, b"\0") + flatbuffer.ljust(padded, b"\0")
 
 
+def _packed(nibbles: torch.Tensor) -> torch.Tensor:
+    """Numbers from -8 to 7 as two to a byte, even columns in the low half, stored with 8 added."""
+    stored = torch.nn.functional.pad(nibbles.to(torch.int16) + 8, (0, nibbles.shape[-1] % 2), value=8)
+    return (stored[..., ::2] | (stored[..., 1::2] << 4)).to(torch.uint8)
+
+
 class _Writer:
     """Flatbuffers are written from the leaves up, so ids are given in a first walk over the nodes."""
 
@@ -102,8 +108,8 @@ class _Writer:
             scalars = {0: ("Float32", q.scale), 1: ("Int32", q.zero_point)}
             return _PER_TENSOR, self._table(2, {}, scalars=scalars)
         if q.scales is None:
-            return _PER_TOKEN, self._table(1, {}, scalars={0: ("Int32", 1)})
-        scales = q.scales().contiguous()
+            return _PER_TOKEN, self._table(1, {}, scalars={0: ("Int32", q.row_dims)})
+        scales = q.scales().to(torch.float32 if q.group_size is None else torch.bfloat16).contiguous()
         buffer, empty = self._named(scales), self._numbers([], "f")
         if q.group_size is None:
             scalars = {1: ("Int32", q.channel_dim), 2: ("Uint32", buffer), 3: ("Uint32", scales.numel())}
@@ -119,6 +125,8 @@ class _Writer:
         tensor = value.constant()
         if value.dtype in TORCH_TYPES:
             tensor = tensor.to(TORCH_TYPES[value.dtype])
+        elif value.dtype in (DataType.QCINT4, DataType.QBINT4):
+            tensor = _packed(tensor)
         return self._named(tensor.contiguous())
 
     def _named(self, tensor: torch.Tensor) -> int:

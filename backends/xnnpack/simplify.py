@@ -46,7 +46,7 @@ class _Walk:
     def visit(self, node: Node) -> None:
         node = node.with_operands(None if v is None else self.now(v) for v in node.operands)
         node = self._simpler(node)
-        if node.kind == "Copy" and same_sizes(node.operands[0].sizes, node.result.sizes):
+        if node.kind == "Copy":
             self._now[node.result] = node.operands[0]
             return
         key = _key(node)
@@ -75,6 +75,14 @@ class _Walk:
             node = replace(node, layout=reshape_layout(node.operands[0].sizes, node.result.sizes))
         return replace(node, kind="Copy") if same_sizes(node.operands[0].sizes, node.result.sizes) else node
 
+    def _convert(self, node: Node, before: Node | None) -> Node:
+        """Integers that become floats, and the same integers again, stay what they are."""
+        if before is None or before.kind != "Convert" or node.result.quantization is None:
+            return node
+        source = before.operands[0]
+        back = source.dtype == node.result.dtype and source.quantization == node.result.quantization
+        return replace(node, kind="Copy", operands=(source,)) if back and not source.quantization.is_dynamic else node
+
     def _product(self, node: Node, before: Node | None) -> Node:
         right = self._producer.get(node.operands[1])
         if right is None or right.kind != "StaticTranspose":
@@ -90,6 +98,7 @@ _RULES = {
     "StaticTranspose": _Walk._transpose,
     "StaticReshape": _Walk._reshape,
     "BatchMatrixMultiply": _Walk._product,
+    "Convert": _Walk._convert,
 }
 
 
@@ -112,7 +121,7 @@ def _key(node: Node) -> Any:
     """Equal for nodes that compute the same."""
     attributes = tuple(sorted((name, _hashable(value)) for name, value in node.attributes.items()))
     results = tuple((result.dtype, expressions(result.sizes)) for result in node.results)
-    return node.kind, node.operands, attributes, node.low, node.high, results, id(node.result.quantization)
+    return node.kind, node.operands, attributes, node.low, node.high, results, node.result.quantization
 
 
 def _hashable(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import attention, convolution, elementwise, linear, normalization, pooling, shapes  # noqa: F401  (they register)
+from . import attention, convolution, elementwise, linear, normalization, pooling, quantized, shapes  # noqa: F401  (they register)
 from .table import ENCODERS, encode
 
 __all__ = ["ENCODERS", "encode"]

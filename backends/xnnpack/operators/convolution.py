@@ -29,13 +29,19 @@ def convolution(
     one_dimensional = x.rank == 3
     if one_dimensional:  # as an image of height one
         x = _image(b, x)
-        weight = b.derived(weight, lambda w: w.unsqueeze(2), (*weight.sizes[:2], 1, weight.sizes[2]))
+        sizes = (*weight.sizes[:2], 1, weight.sizes[2])
+        weight = b.derived(weight, lambda w: w.unsqueeze(2), sizes, channels=_same(transposed))
         stride, dilation = (1, *stride), (1, *dilation)
         padding, output_padding = (0, *padding), (0, *output_padding)
     sizes = tuple(val.shape) if not one_dimensional else (*val.shape[:2], 1, val.shape[2])
     make = _transposed if transposed else _plain
     result = make(b, sizes, x, weight, bias, stride, padding, dilation, output_padding, groups)
     return b.reshape(result, tuple(val.shape)) if one_dimensional else result
+
+
+def _same(transposed: bool) -> tuple[int, int]:
+    """The dimension of the output channels, before and after a change that leaves it where it is."""
+    return (1, 1) if transposed else (0, 0)
 
 
 def _image(b: Builder, x: Value) -> Value:
@@ -52,9 +58,9 @@ def _plain(
     window = _window(stride, padding, dilation, (height, width), (0, 0))
     channels = {"group_input_channels": group_inputs, "group_output_channels": outputs // groups, "groups": groups}
     if groups > 1 and group_inputs == 1:  # [C*m, 1, kH, kW] → [1, kH, kW, C*m]
-        filters = b.derived(weight, lambda w: w.permute(1, 2, 3, 0), (1, height, width, outputs))
+        filters = b.derived(weight, lambda w: w.permute(1, 2, 3, 0), (1, height, width, outputs), channels=(0, 3))
         return b.node("DepthwiseConv2d", [x, filters, bias], sizes, layout=Layout.CHANNELS_LAST, **window, **channels)
-    filters = b.derived(weight, lambda w: w.permute(0, 2, 3, 1), (outputs, height, width, group_inputs))
+    filters = b.derived(weight, lambda w: w.permute(0, 2, 3, 1), (outputs, height, width, group_inputs), channels=(0, 0))
     return b.node("Conv2d", [x, filters, bias], sizes, layout=Layout.CHANNELS_LAST, **window, **channels)
 
 
@@ -69,7 +75,9 @@ def _transposed(
         w = w.reshape(groups, inputs // groups, group_outputs, height, width)
         return w.permute(0, 2, 3, 4, 1).reshape(groups * group_outputs, height, width, inputs // groups)
 
-    reordered = b.derived(weight, filters, (groups * group_outputs, height, width, inputs // groups))
+    channels = (1, 0) if groups == 1 else None
+    sizes_ = (groups * group_outputs, height, width, inputs // groups)
+    reordered = b.derived(weight, filters, sizes_, channels=channels)
     window = _window(stride, padding, dilation, (height, width), output_padding)
     return b.node(
         "ConvTranspose2d", [x, reordered, bias], sizes, layout=Layout.CHANNELS_LAST, **window,

@@ -57,4 +57,4 @@ def matmul(b: Builder, val: Any, x: Value, y: Value) -> Value:
 
 
 def _transposed(b: Builder, weight: Value) -> Value:
-    return b.derived(weight, lambda w: w.t(), weight.sizes[::-1])
+    return b.derived(weight, lambda w: w.t(), weight.sizes[::-1], channels=(1, 0))
