@@ -20,6 +20,14 @@ ARGS = Attribute(
 
 PY_DEPS = Attribute(AttributeType.LABEL_LIST, "py_library targets whose modules are imported.", default=())
 
+REQUIREMENTS = Attribute(
+    AttributeType.STRING_LIST,
+    "Distributions (names as on PyPI) that the code imports, besides those that the toolchain `python` consists of: "
+    "torch, executorch, torchao, numpy, safetensors, flatbuffers, pytest, and what these require. They, and what they "
+    "require in turn, are installed where the builder is; their versions are part of what depends on them.",
+    default=(),
+)
+
 CC_DEPS = Attribute(
     AttributeType.LABEL_LIST,
     "cc_library and executorch_cc_library targets whose headers are included and which are linked.",

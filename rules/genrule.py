@@ -54,7 +54,9 @@ def _genrule(ctx: RuleContext) -> Sequence[Provider]:
         inputs += python_files(tools)
     else:
         toolchain, argv = "shell", ("-c", script)
-    ctx.run("Genrule", toolchain=toolchain, argv=argv, inputs=inputs, outputs=outputs, also=ctx.attr.toolchains)
+    runs = (tool.find(RunInfo) for tool in ctx.attr.tools)
+    also = [*ctx.attr.toolchains, *(name for run in runs if run is not None for name in run.spec.also)]
+    ctx.run("Genrule", toolchain=toolchain, argv=argv, inputs=inputs, outputs=outputs, also=also)
     return [DefaultInfo(outputs)]
 
 

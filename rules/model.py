@@ -14,7 +14,7 @@ from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSch
 from .attributes import LOWERING, PY_DEPS, TOOLS
 from .model_methods import factories, lowering, recipe_function
 from .providers import ExecutorchBackendInfo, ExecutorchModelInfo, PyInfo
-from .python import import_roots, merge_python, python_argv, python_files
+from .python import import_roots, merge_python, python_argv, python_files, required_toolchains
 
 _WARM_UP = "rules_executorch.lowering.warm_up:warm_up"
 _TORCH = Resources(cpus=1, memory_mib=2048)
@@ -138,6 +138,7 @@ def _export(
         argv=python_argv(code, "rules_executorch.lowering", "export", *arguments),
         inputs=inputs,
         outputs=(graph, constants),
+        also=required_toolchains(code),
         resources=_TORCH,
         unused_inputs=unused,
         preloads=(_preload(engine, _WARM_UP),),
@@ -167,6 +168,7 @@ def _lower(
         argv=python_argv(code, "rules_executorch.lowering", "lower", *arguments),
         inputs=(config_file, *tensors, *python_files(code)),
         outputs=(program, report),
+        also=required_toolchains(code),
         resources=_TORCH,
         preloads=(_preload(engine, _WARM_UP), *([_preload(compilers, *modules)] if modules else [])),
     )

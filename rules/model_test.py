@@ -13,7 +13,7 @@ from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSch
 from .attributes import LOWERING, PY_DEPS, TEST_ATTRIBUTES, timeout_seconds
 from .backend import MODULE_MEMBER
 from .providers import ExecutorchModelInfo, PyInfo
-from .python import merge_python, python_argv, python_files
+from .python import merge_python, python_argv, python_files, required_toolchains
 
 
 def _test(ctx: RuleContext) -> Sequence[Provider]:
@@ -48,7 +48,7 @@ def _test(ctx: RuleContext) -> Sequence[Provider]:
         argv=python_argv(code, "rules_executorch.runtime.compare_main", *arguments),
         runfiles=tuple(dict.fromkeys(files)),
         toolchain="python",
-        also=("executorch",),
+        also=("executorch", *required_toolchains(code)),
         timeout_seconds=timeout_seconds(attr.size, attr.timeout),
     )
     return [DefaultInfo((model.program,)), RunInfo(spec)]

@@ -17,13 +17,15 @@ class PyInfo(Provider):
 
     `sources` are .py files, `data` what they read at run time. `imports` are the folders (of the
     execution root) that packages asked to be importable from, `repositories` the folders of the
-    repositories that the sources are in.
+    repositories that the sources are in. `requirements` are the distributions that the code imports,
+    besides those that the toolchain `python` consists of.
     """
 
     sources: Depset[Artifact] = Depset()
     data: Depset[Artifact] = Depset()
     imports: Depset[str] = Depset()
     repositories: Depset[str] = Depset()
+    requirements: Depset[str] = Depset()
 
 
 @dataclass(frozen=True)

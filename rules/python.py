@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
@@ -13,12 +15,13 @@ from rules_executorch.builder.analysis.rule import Rule
 from rules_executorch.builder.core.action import Artifact, RunSpec
 from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSchema
 
-from .attributes import ARGS, DATA, PY_DEPS, TEST_ATTRIBUTES, timeout_seconds
+from .attributes import ARGS, DATA, PY_DEPS, REQUIREMENTS, TEST_ATTRIBUTES, timeout_seconds
 from .expand import expand
 from .files import files_of, runfiles_of
 from .providers import PyInfo
 
 _SOURCES = Attribute(AttributeType.LABEL_LIST, "Python modules.", (), allow_files=True, extensions=(".py",))
+_DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _IMPORTS = Attribute(
     AttributeType.STRING_LIST,
     "Folders, relative to the package, from which the modules can be imported, besides the repository's root: "
@@ -35,6 +38,7 @@ def merge_python(infos: Iterable[PyInfo]) -> PyInfo:
         Depset((), (info.data for info in infos)),
         Depset((), (info.imports for info in infos)),
         Depset((), (info.repositories for info in infos)),
+        Depset((), (info.requirements for info in infos)),
     )
 
 
@@ -53,6 +57,11 @@ def python_argv(info: PyInfo, module: str, *arguments: str) -> tuple[str, ...]:
     return (*(f"--import-root={root}" for root in dict.fromkeys(import_roots(info))), module, *arguments)
 
 
+def required_toolchains(info: PyInfo) -> tuple[str, ...]:
+    """What an action that runs the code names in `also`: the toolchain of each distribution that is required."""
+    return tuple(f"python:{name}" for name in info.requirements.to_list())
+
+
 def own_python(ctx: RuleContext) -> PyInfo:
     """What a target with `srcs`, `deps`, `data` and `imports` is, with its dependencies."""
     below = merge_python(dependency.provider(PyInfo) for dependency in ctx.attr.deps)
@@ -62,6 +71,12 @@ def own_python(ctx: RuleContext) -> PyInfo:
         if folder.startswith("/") or not f"{path}/".startswith(f"{ctx.repository_path}/"):
             raise ctx.error(f"`imports` of {ctx.label} has {folder!r}, which is outside its repository")
         folders.append(path)
+    for name in ctx.attr.requirements:
+        if not _DISTRIBUTION.fullmatch(name):
+            raise ctx.error(
+                f"`requirements` of {ctx.label} has {name!r}, which is not the name of a distribution",
+                remedy="write the name alone: its version is that which is installed where the builder is",
+            )
     data = runfiles_of(ctx.attr.data, with_files=True)
     # The runfiles of dependencies are in their PyInfo's data already.
     return PyInfo(
@@ -69,6 +84,7 @@ def own_python(ctx: RuleContext) -> PyInfo:
         Depset((), [below.data, data]),
         Depset(folders, [below.imports]),
         Depset([ctx.repository_path], [below.repositories]),
+        Depset(ctx.attr.requirements, [below.requirements]),
     )
 
 
@@ -89,12 +105,13 @@ def _binary(ctx: RuleContext) -> Sequence[Provider]:
     python = own_python(ctx)
     main = _main_file(ctx)
     # The package's own folder is always an import root of its programs, so that main is a module in it.
-    python = PyInfo(python.sources, python.data, Depset([ctx.package_path], [python.imports]), python.repositories)
+    python = dataclasses.replace(python, imports=Depset([ctx.package_path], [python.imports]))
     module = ".".join(PurePosixPath(main.exec_path).relative_to(ctx.package_path).with_suffix("").parts)
     spec = RunSpec(
         argv=python_argv(python, module, *_arguments(ctx)),
         runfiles=tuple(dict.fromkeys(python_files(python))),
         toolchain="python",
+        also=required_toolchains(python),
     )
     return [_default_info(ctx, python), python, RunInfo(spec)]
 
@@ -136,6 +153,7 @@ def _test(ctx: RuleContext) -> Sequence[Provider]:
         argv=python_argv(python, "pytest", *options, *_arguments(ctx), *(source.exec_path for source in sources)),
         runfiles=tuple(dict.fromkeys(python_files(python))),
         toolchain="python",
+        also=required_toolchains(python),
         timeout_seconds=timeout_seconds(ctx.attr.size, ctx.attr.timeout),
     )
     return [_default_info(ctx, python), python, RunInfo(spec)]
@@ -170,7 +188,7 @@ PY_LIBRARY = Rule(
     RuleSchema(
         "py_library",
         "Python modules for others to import.",
-        {"srcs": _SOURCES, "deps": PY_DEPS, "data": DATA, "imports": _IMPORTS},
+        {"srcs": _SOURCES, "deps": PY_DEPS, "data": DATA, "imports": _IMPORTS, "requirements": REQUIREMENTS},
     ),
     _library,
 )
@@ -179,7 +197,15 @@ PY_BINARY = Rule(
     RuleSchema(
         "py_binary",
         "A Python program, for `build run`. Its main module is `main`, else the source named like the target.",
-        {"srcs": _SOURCES, "main": _MAIN, "deps": PY_DEPS, "data": DATA, "imports": _IMPORTS, "args": ARGS},
+        {
+            "srcs": _SOURCES,
+            "main": _MAIN,
+            "deps": PY_DEPS,
+            "data": DATA,
+            "imports": _IMPORTS,
+            "requirements": REQUIREMENTS,
+            "args": ARGS,
+        },
         is_executable=True,
     ),
     _binary,
@@ -196,6 +222,7 @@ PY_TEST = Rule(
             "deps": PY_DEPS,
             "data": DATA,
             "imports": _IMPORTS,
+            "requirements": REQUIREMENTS,
             "args": ARGS,
             **TEST_ATTRIBUTES,
         },

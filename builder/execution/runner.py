@@ -82,10 +82,9 @@ class Machine:
     mode: Callable[[], Mode]
     workers: Workers | None = None
 
-    @property
-    def identities(self) -> dict[str, str]:
-        """What enters keys, by toolchain."""
-        return {name: toolchain.identity for name, toolchain in self.toolchains.items()}
+    def identities(self, action: Action) -> dict[str, str]:
+        """What enters the action's key, by toolchain."""
+        return {name: self.toolchains[name].identity for name in (action.toolchain, *action.also) if name}
 
 
 def run_action(
@@ -113,7 +112,7 @@ def run_action(
     except OSError as error:
         raise ActionFailed(action, f"cannot read its input: {error}") from error
     reduced = dataclasses.replace(action, inputs=inputs, unused_inputs=None)
-    parts = list(key_parts(reduced, files, machine.identities))
+    parts = list(key_parts(reduced, files, machine.identities(action)))
     try:
         outcome = _reuse(machine, action, parts) if use_cache else None
         if outcome is None:

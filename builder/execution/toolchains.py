@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..core.action import Toolchain
 from ..core.diagnostics import BuildError, Diagnostic
-from .distributions import distribution_paths, interpreter_paths
+from .distributions import closure, distribution_paths, interpreter_paths
 
 # Distributions that actions import or link: their versions are part of what a toolchain is.
 _PYTHON_DISTRIBUTIONS = (
@@ -28,6 +28,9 @@ _PYTHON_DISTRIBUTIONS = (
     "torchao",
 )
 
+# What a toolchain's name begins with that is a distribution.
+_OF_DISTRIBUTIONS = "python:"
+
 _REMEDIES = {
     "cc": "install a C++ compiler (Debian: apt install g++; macOS: xcode-select --install) so that "
     "c++, g++ or clang++ is in PATH",
@@ -37,22 +40,33 @@ _REMEDIES = {
 }
 
 
-def host_toolchains() -> dict[str, Toolchain]:
+class Toolchains(dict[str, Toolchain]):
+    """Toolchains by name. Those of distributions, `python:NAME`, are looked up when they are asked for."""
+
+    def __missing__(self, name: str) -> Toolchain:
+        if name not in self:
+            raise KeyError(name)
+        self[name] = _distribution(name)
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and name.startswith(_OF_DISTRIBUTIONS))
+
+
+def host_toolchains() -> Toolchains:
     """The toolchains of this machine by name.
 
     A tool that is missing is here all the same: it is an error only when an action needs it (see
     require). Neither torch nor executorch is imported: versions come from their metadata.
     """
-    return {
-        toolchain.name: toolchain
-        for toolchain in (
-            _python(),
-            _program("shell", ("bash",), lambda path: "bash"),
-            _program("cc", ("c++", "g++", "clang++"), _compiler_identity),
-            _program("ar", ("ar", "llvm-ar"), _first_line_of_version),
-            _executorch(),
-        )
-    }
+    toolchains = (
+        _python(),
+        _program("shell", ("bash",), lambda path: "bash"),
+        _program("cc", ("c++", "g++", "clang++"), _compiler_identity),
+        _program("ar", ("ar", "llvm-ar"), _first_line_of_version),
+        _executorch(),
+    )
+    return Toolchains({toolchain.name: toolchain for toolchain in toolchains})
 
 
 def require(toolchain: Toolchain, owner: str) -> None:
@@ -61,19 +75,26 @@ def require(toolchain: Toolchain, owner: str) -> None:
     Raises:
         BuildError: it is not, with what to install.
     """
-    if not toolchain.command and not toolchain.trees:
+    if not toolchain.command and not toolchain.trees and not visible_paths(toolchain):
         raise BuildError(
             Diagnostic(
                 f"{owner} needs the toolchain '{toolchain.name}', which was not found on this machine",
-                remedy=_REMEDIES.get(toolchain.name),
+                remedy=_REMEDIES.get(toolchain.name) or _how_to_install(toolchain.name),
             )
         )
+
+
+def _how_to_install(name: str) -> str | None:
+    distribution = name.removeprefix(_OF_DISTRIBUTIONS)
+    return None if distribution == name else f"install it where the builder is: {sys.executable} -m pip install {distribution}"
 
 
 def visible_paths(toolchain: Toolchain) -> tuple[str, ...]:
     """What an action sees of this machine for having the toolchain: files and folders outside of the system's own."""
     if toolchain.name == "python":
         return (*interpreter_paths(), str(_launcher()), *distribution_paths(_PYTHON_DISTRIBUTIONS))
+    if toolchain.name.startswith(_OF_DISTRIBUTIONS):
+        return distribution_paths((toolchain.name.removeprefix(_OF_DISTRIBUTIONS),))
     return tuple(str(Path(program).resolve().parents[1]) for program in toolchain.command[:1])
 
 
@@ -86,6 +107,12 @@ def _python() -> Toolchain:
         (sys.executable, "-S", "-s", str(_launcher()), *_site_packages(), "--"),
         "\n".join([interpreter, *versions, f"launcher {_launcher_hash()}"]),
     )
+
+
+def _distribution(name: str) -> Toolchain:
+    """A distribution with all that it requires, as an addition to the toolchain `python`."""
+    found = closure((name.removeprefix(_OF_DISTRIBUTIONS),))
+    return Toolchain(name, (), "\n".join(sorted(f"{each} {found[each].version}" for each in found)))
 
 
 def _executorch() -> Toolchain:

@@ -68,6 +68,9 @@ class _Sight:
         here = f"{repository.removeprefix('@') or self.layout.name}/{package.partition(':')[0]}"
         return list(dict.fromkeys(["", *named, *self.roots(), here]))
 
+    def visible(self) -> list[str]:
+        return [f"{path}/" for path in self.command.visible]
+
     def find(self, text: str) -> Path | None:
         """The existing thing that a path in a message means, if it is one that is not declared."""
         path = os.path.normpath(text)
@@ -75,7 +78,7 @@ class _Sight:
             path = os.path.relpath(path, ROOT)
         if os.path.isabs(path):
             declared = {str(file) for file in self.command.files.values()}
-            seen = path in declared or path == "/" or path.startswith(tuple(_SEEN))
+            seen = path in declared or path == "/" or f"{path}/".startswith((*_SEEN, *self.visible()))
             return Path(path) if not seen and os.path.lexists(path) else None
         return next((found for folder in self.folders() if (found := self._find_in(folder, path))), None)
 
