@@ -34,6 +34,14 @@ def copy_variant(view: OpOverload) -> OpOverload | None:
 
 
 @cache
+def copies_view(op: OpOverload) -> bool:
+    """Whether `op` gives a view operator's result in memory of its own."""
+    name = op._schema.name
+    view = _overload(op, name.removesuffix("_copy")) if name.endswith("_copy") else None
+    return view is not None and is_view(view)
+
+
+@cache
 def functional_variant(op: OpOverload) -> OpOverload | None:
     """For an operator that writes to arguments, the one that returns what would be written.
 

@@ -14,4 +14,6 @@ def refusal(node: Node) -> str | None:
         source, result = node.args[0].meta["val"].dtype, node.meta["val"].dtype
         if result.is_complex and source not in _CAST_TO_COMPLEX:
             return f"it does not convert {source} to {result}; convert to float32 first"
+    if node.target is torch.ops.aten._fft_r2c.default and not node.args[3]:
+        return "it gives the half of the spectrum that says all (torch.fft.rfft), not both halves (torch.fft.fft)"
     return None

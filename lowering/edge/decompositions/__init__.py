@@ -10,7 +10,7 @@ from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._ops import OpOverload
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from ..schemas import is_composite
+from ..schemas import copies_view, is_composite
 from . import (  # noqa: F401  (they register themselves)
     attention,
     convolution,
@@ -41,8 +41,10 @@ def torch_decomposition(op: OpOverload) -> Callable[..., Any] | None:
     """PyTorch's own decomposition of `op`: towards core ATen if it can, else any that it has.
 
     It declines, by NotImplemented, where PyTorch's function fails: some need values that only a
-    run would tell.
+    run would tell. What it has for copies of views is the view, of which a copy would be made again.
     """
+    if copies_view(op):
+        return None
     function = _core_table().get(op) or (op.decompose if is_composite(op) else decomposition_table.get(op))
     return _declining(function) if function is not None else None
 
