@@ -49,7 +49,9 @@ class Converter:
         return self.values[node]
 
     def _outside(self, node: torch.fx.Node) -> Any:
-        """What comes from outside of what was converted: an input or a constant."""
+        """What comes from outside of what was converted: an input or a constant, or a known tuple's item."""
+        if node.target is operator.getitem and node.args[0] in self.values:
+            return self.values[node.args[0]][node.args[1]]
         val = node.meta.get("val")
         if isinstance(val, (list, tuple)):
             return tuple(_input(node, item) if isinstance(item, torch.Tensor) else None for item in val)

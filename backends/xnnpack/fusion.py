@@ -32,4 +32,4 @@ def fuse_activations(graph: Graph) -> Graph:
 
 def _fits(before: Node, clamp: Node) -> bool:
     overlap = max(before.low, clamp.low) < min(before.high, clamp.high)  # XNNPACK wants a proper range
-    return before.kind in _BOUNDED and before.result.quantization is clamp.result.quantization and overlap
+    return before.kind in _BOUNDED and before.result.quantization == clamp.result.quantization and overlap

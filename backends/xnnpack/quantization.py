@@ -66,6 +66,8 @@ def _quantized(node: Node, result: Value, integers: tuple[Value | None, ...]) ->
         return _quantized_product(node, result, first)
     if any(value is None or value.dtype != result.dtype for value in integers):
         return None
+    if node.kind == "Square":
+        return replace(node, kind="Multiply", operands=(first, first), results=(result,))
     same = all(value.quantization == result.quantization for value in integers)  # type: ignore[union-attr]
     if node.kind in _BINARY | _RESCALING or (node.kind in _PASSING and same):
         return replace(node, operands=integers, results=(result,))
