@@ -64,6 +64,8 @@ def _run(options, started_in: str) -> int:
         from .commands import clean as verb
     elif options.verb == "inspect":
         from .commands import inspect as verb
+    elif options.verb == "completion":
+        from .commands import completion as verb
     else:
         from .commands import help as verb
     return verb.main(options, started_in)

@@ -34,7 +34,14 @@ def analyse(request: Request) -> Analysed:
     request_identity = identity(request)
     workspace = find_workspace(Path(request.root))
     schemas = {name: rule.schema for name, rule in RULES.items()}
-    loaded = load(workspace, request.patterns, schemas, configs=request.configs, relative_package=request.package)
+    loaded = load(
+        workspace,
+        request.patterns,
+        schemas,
+        configs=request.configs,
+        sections=request.sections,
+        relative_package=request.package,
+    )
     toolchains = host_toolchains()
     graph = analyze(loaded, RULES, toolchains)
     layout = Layout(Path(request.root), workspace.name)

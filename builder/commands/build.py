@@ -16,7 +16,7 @@ from .unchanged import closing_line, identity_of
 
 def main(options, started_in: str) -> int:
     """The verb. Returns an exit code."""
-    console = Console(color=options.color, progress=not options.noprogress)
+    console = Console(color=options.color, progress=options.progress)
     request = new_request(options)
     with workspace_lock(request, console):
         built = build_targets(request, options, console)
@@ -29,7 +29,7 @@ def main(options, started_in: str) -> int:
 def new_request(options) -> Request:
     """What the command line asks for, from the folder that one is in."""
     here = os.getcwd()
-    return make_request(require_root(here), here, options.targets, options.config)
+    return make_request(require_root(here), here, options.targets, options.config, options.sections)
 
 
 def build_targets(request: Request, options, console: Console) -> Built:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import exit_codes
-from .options import parser_of
+from .verbs import parser_of
 
 _OVERVIEW = """\
 build [-C DIR] [VERB] …: builds on-device models, and the apps that use them, from BUILD files.
@@ -13,10 +13,14 @@ build [-C DIR] [VERB] …: builds on-device models, and the apps that use them, 
   build run TARGET -- ARG …  build a program and run it
   build query EXPRESSION     ask about targets and what they depend on
   build inspect FILE.pte     print what a program holds
+  build completion SHELL     complete words in bash or zsh
   build clean                remove build-out/
   build help VERB            more on a verb
 
   -C DIR                     as if started in DIR
+
+Options may be kept in files .buildrc, one of the workspace and one of one's own in the home folder:
+lines such as `build --keep_going`, or `build:ci --noprogress` for `--config=ci`.
 """
 
 

@@ -56,7 +56,7 @@ def open_machine(request: Request, name: str, options, console: Console) -> Mach
     _remove_older(sandboxes, console.began)
     digests = FileDigests(cache / "digests.sqlite")
     mode = lazily(lambda: _find_mode(options, sandboxes, console))
-    workers = None if options.noworkers else Workers(_workers_folder(), FIXED_ENVIRONMENT)
+    workers = Workers(_workers_folder(), FIXED_ENVIRONMENT) if options.workers else None
     return Machine(layout, host_toolchains(), store, results, digests, Processes(), sandboxes, mode, workers)
 
 

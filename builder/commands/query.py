@@ -21,7 +21,12 @@ def main(options, started_in: str) -> int:
     package = make_request(root, os.getcwd(), [], []).package
     schemas = {name: rule.schema for name, rule in RULES.items()}
     answer = query(
-        find_workspace(Path(root)), options.expression, schemas, configs=options.config, relative_package=package
+        find_workspace(Path(root)),
+        options.expression,
+        schemas,
+        configs=options.config,
+        sections=options.sections,
+        relative_package=package,
     )
     print(render(answer, options.output), end="")
     return exit_codes.SUCCESS

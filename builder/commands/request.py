@@ -17,8 +17,8 @@ from .watch import INODE_BITS, source_status
 from .words import CommandLineError
 
 # root: the workspace's folder; package: that of the folder from which it was asked ("" for the root);
-# patterns, configs: as given; state: the builder's own folder; folder: what is kept of this request.
-Request = namedtuple("Request", "root package patterns configs state folder")
+# patterns, configs: as given; sections: names of configs that need not be mentioned in BUILD files; state: the builder's own folder; folder: what is kept of this request.
+Request = namedtuple("Request", "root package patterns configs state folder sections")
 
 # What analysis found. name: the workspace's; total: how many actions the targets need; targets: tuples of
 # (label, paths of its outputs relative to the root, whether it is a test, whether it can be run); read: files and
@@ -46,11 +46,13 @@ def require_root(start: str) -> str:
     return root
 
 
-def make_request(root: str, start: str, patterns: list[str], configs: list[str]) -> Request:
+def make_request(
+    root: str, start: str, patterns: list[str], configs: list[str], sections: tuple[str, ...] = ()
+) -> Request:
     """The request for `patterns`, relative ones meant from the folder `start`."""
     package = package_of(root, start)
     folder = folder_of(root, package, patterns, configs)
-    return Request(root, package, tuple(patterns), tuple(configs), state_of(root), folder)
+    return Request(root, package, tuple(patterns), tuple(configs), state_of(root), folder, sections)
 
 
 def read_analysed(request: Request, *, trusted: bool = False) -> Analysed | None:

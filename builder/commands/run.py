@@ -27,7 +27,7 @@ _PYTHON_VARIABLES = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP")
 
 def main(options, started_in: str) -> int:
     """The verb. Returns the program's exit code, or one of ours if it could not be built."""
-    console = Console(sys.stderr, color=options.color, progress=not options.noprogress)
+    console = Console(sys.stderr, color=options.color, progress=options.progress)
     request = new_request(options)
     with workspace_lock(request, console):
         built = build_targets(request, options, console)

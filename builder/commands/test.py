@@ -22,7 +22,7 @@ Result = namedtuple("Result", "label status note log text")
 
 def main(options, started_in: str) -> int:
     """The verb. Returns an exit code."""
-    console = Console(color=options.color, progress=not options.noprogress)
+    console = Console(color=options.color, progress=options.progress)
     request = new_request(options)
     with workspace_lock(request, console):
         built = build_targets(request, options, console)
@@ -66,7 +66,7 @@ def _run_test(machine: Machine, label: Label, spec: RunSpec, not_built: frozense
         outcome = run_action(
             machine,
             action,
-            use_cache=not options.nocache_test_results,
+            use_cache=options.cache_test_results,
             timeout_seconds=spec.timeout_seconds,
             log=True,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-VERBS = ("build", "test", "run", "query", "clean", "inspect", "help")
+VERBS = ("build", "test", "run", "query", "clean", "inspect", "completion", "help")
 
 # Options that are meant on every command line, in the folder of a workspace and in the user's own.
 RC_FILE = ".buildrc"

@@ -29,6 +29,7 @@ def query(
     schemas: Mapping[str, RuleSchema],
     *,
     configs: Sequence[str] = (),
+    sections: Sequence[str] = (),
     relative_package: str = "",
 ) -> Answer:
     """What `expression` means. The arguments are those of `load`.
@@ -50,6 +51,7 @@ def query(
         tuple(patterns),
         schemas,
         configs=configs,
+        sections=sections,
         relative_package=relative_package,
         include_manual=True,
     )
