@@ -105,6 +105,8 @@ def view_inverse(op: OpOverload, args: tuple[Any, ...], index: int | None, call:
 
 
 def _reshaped(call: Call, args: Any, index: Any) -> Any:
+    if args and isinstance(args[0], torch.dtype):
+        return lambda parent, value: call(aten.view.dtype, value, parent.val.dtype)
     return lambda parent, value: call(aten.view.default, value, list(parent.val.shape))
 
 

@@ -55,8 +55,9 @@ def _constants(pool: ConstantPool, segments: _Segments, alignment: int) -> schem
     for data in pool.data:
         starts.append(end)
         end = align(end + len(data), alignment)
-    # The table must be there even if there are no constants; its first entry stands for none.
-    index = segments.add(end, list(zip(starts, pool.data)), alignment) if end else 0
+    # The table must be there even if there are no constants; its first entry stands for none. And constants,
+    # also those without elements, must be in a segment, which the format does not allow to be empty.
+    index = segments.add(max(end, 1), list(zip(starts, pool.data)), alignment) if pool.data else 0
     return schema.SubsegmentOffsets(index, (0, *(starts[data] + offset for data, offset in pool.places)))
 
 

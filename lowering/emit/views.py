@@ -43,6 +43,41 @@ def _whole_view(emitter: Emitter, node: Node) -> int | None:
     return _rewired_view(emitter, node) if view is None else view
 
 
+def _dtype_view(emitter: Emitter, node: Node) -> int:
+    """The same bytes as another dtype: for nothing where sizes and the operand's place are known."""
+    base = emitter.value(node.args[0])
+    source = emitter.values.tensor(base)
+    if not (source.addressable and source.contiguous):
+        base, copied_from = emitter.another(base), base
+        emitter.copy(copied_from, base)
+        source = emitter.values.tensor(base)
+    view = emitter.describe(node.meta["val"], node)
+    view.storage, view.offset = source.storage, source.offset
+    result = emitter.values.add(view)
+    if view.dynamic:  # `empty` sets the sizes, and touches no element
+        sizes, null = emitter.values.int_list(_sizes_as_dtype(emitter, node, base)), emitter.value(None)
+        emitter.code.kernel("aten::empty", "out", [sizes, null, result, result])
+    return result
+
+
+def _sizes_as_dtype(emitter: Emitter, node: Node, base: int) -> list[int]:
+    """The sizes of the tensor at `base`, the last one by elements of the dtype that `node` gives it."""
+    sizes = []
+    for dim, size in enumerate(node.meta["val"].shape):
+        if isinstance(size, int):
+            sizes.append(emitter.value(size))
+        else:
+            sizes.append(emitter.slot(size))
+            emitter.code.kernel("aten::sym_size", "int", [base, emitter.value(dim), sizes[-1]])
+    before, after = (tensor.meta["val"].dtype.itemsize for tensor in (node.args[0], node))
+    if before != after and not isinstance(node.meta["val"].shape[-1], int):
+        count = emitter.slot()
+        name, factor = ("mul", before // after) if before > after else ("floordiv", after // before)
+        emitter.code.kernel(f"executorch_prim::{name}", "Scalar", [sizes[-1], emitter.value(factor), count])
+        sizes[-1] = count
+    return sizes
+
+
 def _permute(emitter: Emitter, node: Node) -> Any:
     """Moving only dimensions of size one moves no element."""
     sizes = node.args[0].meta["val"].shape
@@ -166,6 +201,7 @@ def _sizes(emitter: Emitter, node: Node) -> int | None:
 
 VIEW_HANDLERS: dict[Any, Handler] = {
     **{op: _reshape for op in _RESHAPES},
+    aten.view_copy.dtype: _dtype_view,
     **{op: _permute for op in _PERMUTES},
     **{op: _part for op in _PARTS},
     **{op: _split for op in _SPLITS},

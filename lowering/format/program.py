@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 
 from .container import Data, Segment
 from .schema import BackendDelegate, BlobLocation, Program, SubsegmentOffsets
@@ -24,17 +26,26 @@ class ProgramFile:
     def constant(self, index: int) -> Data:
         """The bytes at constant `index`, up to where the next constant or the segment ends."""
         assert self.program.constant_segment is not None
-        return self._entry(self.program.constant_segment, index)
+        return self._entry(self.program.constant_segment, self._constant_starts, index)
 
     def initial_state(self, index: int) -> Data:
         """The bytes at entry `index` of the mutable data, up to where the next or the segment ends."""
         assert self.program.mutable_data_segments is not None
-        return self._entry(self.program.mutable_data_segments[0], index)
+        return self._entry(self.program.mutable_data_segments[0], self._state_starts, index)
 
-    def _entry(self, table: SubsegmentOffsets, index: int) -> Data:
+    @cached_property
+    def _constant_starts(self) -> list[int]:
+        return sorted(self.program.constant_segment.offsets) if self.program.constant_segment else []
+
+    @cached_property
+    def _state_starts(self) -> list[int]:
+        return sorted(self.program.mutable_data_segments[0].offsets) if self.program.mutable_data_segments else []
+
+    def _entry(self, table: SubsegmentOffsets, starts: list[int], index: int) -> Data:
         start = table.offsets[index]
         segment = self.segments[table.segment_index]
-        end = min((o for o in table.offsets if o > start), default=segment.size)
+        following = bisect_right(starts, start)
+        end = starts[following] if following < len(starts) else segment.size
         return segment_bytes(segment)[start:end]
 
     def delegate_blob(self, delegate: BackendDelegate) -> Data:

@@ -14,10 +14,12 @@ from .out_variant import out_variant
 
 _DATA = Path(__file__).parent / "data"
 
-# The runtime's memory-layout operators stand for these of ATen; the emitter maps one to the other.
-_DIM_ORDER_KERNELS = {
+# Kernels by which the emitter expresses operators that have none of their own: those that know of memory
+# layouts, and for a view of other dtype, which is a second tensor on the same memory, what sets its sizes.
+_STAND_INS = {
     "aten::_to_copy": "dim_order_ops::_to_dim_order_copy.out",
     "aten::clone": "dim_order_ops::_clone_dim_order.out",
+    "aten::view_copy.dtype": "aten::empty.out",
 }
 
 
@@ -35,16 +37,7 @@ class OperatorSet:
 
     def kernel(self, op: OpOverload) -> str | None:
         """The kernel that runs `op`, a functional operator or one without outputs to allocate; None for none."""
-        name = op._schema.name
-        if _DIM_ORDER_KERNELS.get(name) in self.names:
-            return _DIM_ORDER_KERNELS[name]
-        out = out_variant(op)
-        candidates = [registry_name(op)] if out is None else [registry_name(out), registry_name(op)]
-        if out is None and op.namespace != "aten":
-            # An extension's operators have out-variants in the runtime that PyTorch may not know.
-            overload = op._schema.overload_name
-            candidates += [f"{name}.{overload}_out", f"{name}.{overload.title()}_out"] if overload else [f"{name}.out"]
-        return next((candidate for candidate in candidates if candidate in self.names), None)
+        return next((candidate for candidate in _candidates(op) if candidate in self.names), None)
 
     def nearest(self, name: str, count: int = 3) -> list[str]:
         """Kernels of operators whose names, without overload, are close to `name`, best first."""
@@ -57,6 +50,21 @@ class OperatorSet:
 def registry_name(op: OpOverload) -> str:
     """`op`'s name as the runtime's registry spells it: `aten::add.out`, `aten::_local_scalar_dense`."""
     return f"{op._schema.name}.{op._schema.overload_name}" if op._schema.overload_name else op._schema.name
+
+
+@cache
+def _candidates(op: OpOverload) -> tuple[str, ...]:
+    """Names that a kernel for `op` may have, best first."""
+    own, out = registry_name(op), out_variant(op)
+    if own in _STAND_INS:
+        return _STAND_INS[own], own
+    if out is not None:
+        return registry_name(out), own
+    if op.namespace == "aten":
+        return (own,)
+    # An extension's operators have out-variants in the runtime that PyTorch may not know.
+    name, overload = op._schema.name, op._schema.overload_name
+    return (own, f"{name}.{overload}_out", f"{name}.{overload.title()}_out") if overload else (own, f"{name}.out")
 
 
 @cache

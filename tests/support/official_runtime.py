@@ -12,6 +12,7 @@ import atexit
 import ctypes
 import functools
 import importlib
+import io
 import os
 import pickle
 import signal
@@ -135,18 +136,47 @@ def _execute(request: _Request) -> list[list[Any]]:
 
 @dataclass(frozen=True)
 class _Reply:
-    outputs: list[list[Any]] | None
-    error: str
+    """`outcome`: what the child has pickled, outputs or a text that says why there are none; None without either."""
+
+    outcome: bytes | None
+    wait_status: int
     stderr: str
 
 
 def _run_in_child(request: _Request) -> list[list[Any]]:
     connection = _server()
-    connection.send_bytes(pickle.dumps(request))
+    connection.send_bytes(_pickled(request))
     reply: _Reply = pickle.loads(connection.recv_bytes())
-    if reply.outputs is None:
-        raise RuntimeFailure(f"{reply.error}\n{reply.stderr}".rstrip())
-    return reply.outputs
+    outcome = pickle.loads(reply.outcome) if reply.outcome is not None else _ending(reply.wait_status, request.timeout)
+    if isinstance(outcome, str):
+        raise RuntimeFailure(f"{outcome}\n{reply.stderr}".rstrip())
+    return outcome
+
+
+def _ending(wait_status: int, timeout: int) -> str:
+    """How a child ended that left no outcome."""
+    if not os.WIFSIGNALED(wait_status):
+        return f"the runtime's process ended with status {os.WEXITSTATUS(wait_status)}"
+    number = os.WTERMSIG(wait_status)
+    hint = f" after {timeout} s" if number == signal.SIGALRM else ""
+    return f"the runtime was killed by {signal.Signals(number).name}{hint}"
+
+
+def _pickled(value: Any) -> bytes:
+    buffer = io.BytesIO()
+    _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
+    return buffer.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    """Writes also tensors of half complex numbers, which torch pickles, and then cannot read."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value).__name__ == "Tensor" and str(value.dtype) == "torch.complex32":
+            import torch
+
+            return torch.Tensor.view, (value.view(torch.int32), value.dtype)
+        return NotImplemented
 
 
 @functools.lru_cache(maxsize=None)
@@ -189,39 +219,37 @@ def _serve(requests: Connection, replies: Connection) -> None:
             frame = requests.recv_bytes()
         except EOFError:
             return
-        replies.send_bytes(pickle.dumps(_in_fork(pickle.loads(frame))))
+        replies.send_bytes(pickle.dumps(_in_fork(frame)))
 
 
-def _in_fork(request: _Request) -> _Reply:
+def _in_fork(frame: bytes) -> _Reply:
+    """What comes of a pickled request. Neither it nor its outcome is read in this process, which must live on."""
     with tempfile.TemporaryFile() as result, tempfile.TemporaryFile() as stderr:
         child = os.fork()
         if child == 0:
-            signal.alarm(request.timeout)
             os.dup2(stderr.fileno(), 1)
             os.dup2(stderr.fileno(), 2)
             status = 1
             try:
-                try:
-                    reply = _Reply(_execute(request), "", "")
-                except Exception as error:
-                    reply = _Reply(None, f"{type(error).__name__}: {error}", "")
-                pickle.dump(reply, result)
+                result.write(_pickled(_outcome(frame)))
                 result.flush()
                 status = 0
             finally:
                 os._exit(status)
         _, wait_status = os.waitpid(child, 0)
         stderr.seek(0)
-        said = stderr.read().decode(errors="replace")
-        if os.WIFSIGNALED(wait_status):
-            number = os.WTERMSIG(wait_status)
-            hint = f" after {request.timeout} s" if number == signal.SIGALRM else ""
-            return _Reply(None, f"the runtime was killed by {signal.Signals(number).name}{hint}", said)
-        if os.WEXITSTATUS(wait_status) != 0:
-            return _Reply(None, f"the runtime's process ended with status {os.WEXITSTATUS(wait_status)}", said)
         result.seek(0)
-        reply = pickle.load(result)
-        return _Reply(reply.outputs, reply.error, said)
+        said = stderr.read().decode(errors="replace")
+        return _Reply(result.read() if wait_status == 0 else None, wait_status, said)
+
+
+def _outcome(frame: bytes) -> list[list[Any]] | str:
+    try:
+        request: _Request = pickle.loads(frame)
+        signal.alarm(request.timeout)
+        return _execute(request)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
 
 
 if __name__ == "__main__":

@@ -45,6 +45,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "float16": (lambda a: a * 2, (torch.randn(3).half(),)),
     "bfloat16": (lambda a: a * 2, (torch.randn(3).bfloat16(),)),
     "uint8": (lambda a: a + a, (torch.arange(5, dtype=torch.uint8),)),
+    "complex": (lambda a: a.to(torch.complex64), (x34,)),
+    "half a complex": (lambda a: a.to(torch.complex32), (x34,)),
     "bool": (lambda a: ~a, (torch.tensor([True, False]),)),
     "no elements": (lambda a: a + 1, (torch.zeros(0, 3),)),
     "no dimensions": (lambda a: a + 1, (torch.tensor(2.0),)),

@@ -54,6 +54,12 @@ def test_constants_are_not_copied_into_the_program() -> None:
         assert bytes(weights[0][:4]) != before
 
 
+@pytest.mark.parametrize("others", [[], [torch.ones(4)]])
+def test_constants_without_elements(others: list[torch.Tensor]) -> None:
+    constants = [*others, torch.zeros(0), torch.zeros(0, 3, dtype=torch.int64)]
+    check(Apply(lambda a: (a, *(constant.clone() for constant in constants), torch.linspace(0, 1, 0))), (x,), (x,))
+
+
 VALUES: dict[str, Any] = {
     "number": 3,
     "float": -0.5,

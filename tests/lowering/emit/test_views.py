@@ -86,5 +86,49 @@ def test_views_of_dynamic_tensors_move_no_element() -> None:
     assert not {"aten::unsqueeze_copy.out", "aten::view_copy.out"} & set(operators(emitted))
 
 
+DTYPE_VIEWS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "of equal size": lambda a: (a.neg().view(torch.int32) & 0x7FFFFFFF).view(torch.float32),
+    "smaller": lambda a: a.neg().view(torch.uint8).bitwise_and(127),
+    "larger": lambda a: a.neg().view(torch.int64) + 1,
+    "of an input": lambda a: a.view(torch.int32) + 1,
+    "returned": lambda a: (a.view(torch.int32), a.neg().view(torch.int16)),
+    "of a part": lambda a: a.neg()[1:, 2:4].contiguous().view(torch.int64) + 1,
+    "of a constant": lambda a: a + torch.tensor([1.0, -2.0]).view(torch.int32).sum(),
+}
+
+
+@pytest.mark.parametrize("name", DTYPE_VIEWS)
+@pytest.mark.parametrize("planned", [True, False])
+def test_the_same_bytes_as_another_dtype(name: str, planned: bool) -> None:
+    config = EmitConfig(memory=MemoryConfig(alloc_graph_input=planned, alloc_graph_output=planned))
+    check(Apply(DTYPE_VIEWS[name]), (x,), (-x,), config=config)
+
+
+def test_the_same_bytes_as_another_dtype_need_no_instruction() -> None:
+    emitted = check(Apply(lambda a: a.relu().view(torch.int32) + 1), (x,))
+    assert operators(emitted) == ["aten::relu.out", "aten::add.Scalar_out"]
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_the_same_bytes_of_a_dynamic_tensor_as_another_dtype(dtype: torch.dtype, dim: int) -> None:
+    sizes = [(4, 6), (8, 6), (2, 6)] if dim == 0 else [(2, 4), (2, 8), (2, 2)]
+    dynamic = ({dim: 2 * Dim("half", min=1, max=4)},)
+    check(Apply(lambda a: a.relu().view(dtype) + 1), *[(torch.randn(each),) for each in sizes], dynamic_shapes=(dynamic,))
+
+
+def test_a_write_through_a_view_of_another_dtype() -> None:
+    class Bits(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("state", torch.randn(3))
+
+        def forward(self, a: torch.Tensor) -> torch.Tensor:
+            self.state.view(torch.int32).bitwise_or_(a)
+            return self.state * 1
+
+    check(Bits(), (torch.tensor([1, 1 << 20, 3], dtype=torch.int32),), (torch.tensor([8, 0, 1], dtype=torch.int32),))
+
+
 def test_transposes_that_move_elements_stay() -> None:
     assert len(operators(check(Apply(lambda a: a.t().neg()), (x,)))) == 2
