@@ -90,9 +90,19 @@ class Builder:
             a = self.number(a, b)
         if not isinstance(b, Value):
             b = self.number(b, a)
-        if a.dtype != b.dtype:
-            raise Unsupported(f"its operands are of different types, {a.dtype.name} and {b.dtype.name}")
+        if a.dtype != b.dtype:  # as PyTorch promotes: halves to floats
+            a, b = (self.converted(x, DataType.FLOAT32) for x in (a, b))
         return self.node(kind, [a, b], broadcast(a.sizes, b.sizes))
+
+    def converted(self, x: Value, dtype: DataType) -> Value:
+        """The same numbers as floats or halves."""
+        if x.dtype not in TORCH_TYPES or dtype not in TORCH_TYPES:
+            raise Unsupported(f"XNNPACK does not convert {x.dtype.name} to {dtype.name}")
+        if x.dtype == dtype:
+            return x
+        if x.constant is not None:
+            return self.constant(x.sizes, dtype, x.constant)
+        return self.node("Convert", [x], x.sizes, dtype=dtype)
 
     # -- Shapes -------------------------------------------------------------------------------
 

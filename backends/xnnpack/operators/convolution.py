@@ -10,6 +10,7 @@ import torch
 
 from ..builder import Builder, need_constant
 from ..graph import Layout, Unsupported, Value
+from ..schema import DataType
 from .table import operator
 
 aten = torch.ops.aten
@@ -26,6 +27,8 @@ def convolution(
         need_constant(bias, "its bias")
     if x.rank not in (3, 4) or not all(isinstance(size, int) for size in x.sizes[1:2]):
         raise Unsupported("XNNPACK has convolutions of one and two dimensions")
+    if x.dtype == DataType.FLOAT16:  # XNNPACK wants the weights of such convolutions as floats
+        weight, bias = (v and b.converted(v, DataType.FLOAT32) for v in (weight, bias))
     one_dimensional = x.rank == 3
     if one_dimensional:  # as an image of height one
         x = _image(b, x)

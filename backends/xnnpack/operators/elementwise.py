@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 
-from ..builder import FLOATS, Builder, broadcast
-from ..graph import Unsupported, Value, same_sizes
-from ..schema import DataType
+from ..builder import FLOATS, Builder
+from ..graph import Unsupported, Value, is_static, same_sizes
 from .table import ENCODERS, Encoder, operator
 
 aten = torch.ops.aten
@@ -171,6 +170,13 @@ def pow_scalar(b: Builder, val: Any, x: Value, exponent: float) -> Value:
     raise Unsupported(f"XNNPACK has no power {exponent}")
 
 
+@operator(aten.pow.Scalar)
+def power_of_number(b: Builder, val: Any, base: float, x: Value) -> Value:
+    if base <= 0:
+        raise Unsupported("its base is not positive")
+    return b.unary("Exp", b.binary("Multiply", x, math.log(base)))
+
+
 @operator(aten.add.Tensor, aten.add.Scalar)
 def add(b: Builder, val: Any, x: Value, other: Any, alpha: float = 1) -> Value:
     return b.binary("Add", x, _scaled(b, other, alpha))
@@ -227,12 +233,25 @@ def to_copy(b: Builder, val: Any, x: Value, **options: Any) -> Value:
     dtype = FLOATS.get(val.dtype)
     if dtype is None:
         raise Unsupported(f"XNNPACK has no values of {val.dtype}")
-    if dtype == x.dtype:
-        return b.unary("Copy", x)
-    if x.constant is not None:
-        data = x.constant
-        return b.constant(x.sizes, dtype, data)
-    return b.node("Convert", [x], x.sizes, dtype=dtype)
+    return b.unary("Copy", x) if dtype == x.dtype else b.converted(x, dtype)
+
+
+@operator(aten.repeat.default)
+def repeat(b: Builder, val: Any, x: Value, repeats: Any) -> Value:
+    """Every repeated dimension as two, of which the first is a product with ones."""
+    if not is_static(x.sizes) or not is_static(repeats):
+        raise Unsupported("it has dynamic sizes")
+    x = b.reshape(x, (1,) * (len(repeats) - x.rank) + x.sizes)
+    for d, count in enumerate(repeats):
+        if count > 1:
+            before, size, after = math.prod(x.sizes[:d]), x.sizes[d], math.prod(x.sizes[d + 1 :])
+            sizes = (*x.sizes[:d], size * count, *x.sizes[d + 1 :])
+            x = b.reshape(_times_ones(b, b.reshape(x, (before, 1, size * after)), (1, count, 1)), sizes)
+    return b.unary("Copy", x)
+
+
+def _times_ones(b: Builder, x: Value, sizes: tuple[int, ...]) -> Value:
+    return b.binary("Multiply", x, b.constant(sizes, x.dtype, lambda: torch.ones(sizes)))
 
 
 @operator(aten.expand_copy.default)
@@ -249,8 +268,7 @@ def expand(b: Builder, val: Any, x: Value, size: Any, *, implicit: bool = False)
             repeats.append(new)
         else:
             raise Unsupported("it repeats a dynamic number of times")
-    shape = tuple(repeats)
-    return b.binary("Multiply", x, b.constant(shape, x.dtype, lambda: torch.ones(shape)))
+    return _times_ones(b, x, tuple(repeats))
 
 
 def _scaled(b: Builder, operand: Any, alpha: float) -> Any:

@@ -80,6 +80,11 @@ def mean(b: Builder, val: Any, x: Value, dims: Sequence[int] | None, keepdim: bo
     return b.reshape(result, sizes)
 
 
+@operator(aten.mean.default)
+def mean_of_all(b: Builder, val: Any, x: Value, *, dtype: Any = None) -> Value:
+    return mean(b, val, x, None, dtype=dtype)
+
+
 @operator(aten.sum.dim_IntList)
 def sum_(b: Builder, val: Any, x: Value, dims: Sequence[int] | None, keepdim: bool = False, *, dtype: Any = None) -> Value:
     """The mean times the number of elements."""
@@ -102,6 +107,11 @@ def var(b: Builder, val: Any, x: Value, dims: Sequence[int] | None = None, *, co
     centred = b.binary("Subtract", x, mean(b, kept, x, dims, True))
     squares = mean(b, val, b.unary("Square", centred), dims, keepdim)
     return b.binary("Multiply", squares, count / (count - correction))
+
+
+@operator(aten.var.dim)
+def var_dim(b: Builder, val: Any, x: Value, dims: Sequence[int] | None, unbiased: bool = True, keepdim: bool = False) -> Value:
+    return var(b, val, x, dims, correction=int(unbiased), keepdim=keepdim)
 
 
 def _normalized(b: Builder, x: Value, eps: float) -> Value:
