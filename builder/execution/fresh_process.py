@@ -14,16 +14,20 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
+from types import ModuleType
 
 from . import preloading, python_launcher
 
 
-def become(argv: Sequence[str], environment: dict[str, str], folders: Sequence[str]) -> None:
+def become(
+    argv: Sequence[str], environment: dict[str, str], modules: Sequence[ModuleType], folders: Sequence[str]
+) -> None:
     """Be the process that `argv`, a command of the toolchain `python`, would have started; does not return.
 
-    The current folder is the execution root. `folders` are those from which layers were imported.
+    The current folder is the execution root. `modules` are those that layers imported, from `folders`.
     """
-    _renew(argv, environment, folders)
+    _renew(argv, environment)
+    preloading.move_modules(modules, folders, os.getcwd())
     status = 1
     try:
         python_launcher.main(list(argv[argv.index(python_launcher.__file__) + 1 :]))
@@ -40,7 +44,7 @@ def become(argv: Sequence[str], environment: dict[str, str], folders: Sequence[s
         _end(status)
 
 
-def _renew(argv: Sequence[str], environment: dict[str, str], folders: Sequence[str]) -> None:
+def _renew(argv: Sequence[str], environment: dict[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
@@ -50,7 +54,7 @@ def _renew(argv: Sequence[str], environment: dict[str, str], folders: Sequence[s
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.orig_argv[:] = argv
     _set_threads(environment)
-    preloading.move_modules(folders, os.getcwd())
+    # The zygote's own modules are none of the action's.
     for name in [name for name in sys.modules if name.partition(".")[0] == __package__]:
         del sys.modules[name]
     # The launcher takes the first entry for the folder of its script.

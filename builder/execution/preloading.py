@@ -7,6 +7,7 @@ root, where the same files stand. Standard library only: this runs in the proces
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import importlib
@@ -14,6 +15,8 @@ import importlib.machinery
 import linecache
 import os
 import sys
+import types
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 
 from . import python_launcher
@@ -53,17 +56,31 @@ def preload_layer(layer: dict, folder: str, site_packages: Sequence[str]) -> Non
 
 
 def forget_traces() -> None:
-    """Remove what imports leave behind that a new process would not have."""
+    """Remove what imports leave behind that a new process would not have, or that would cost each action time."""
     for module in list(sys.modules.values()):
         # Otherwise a warning that was given here would not be given in an action.
-        getattr(module, "__dict__", {}).pop("__warningregistry__", None)
+        if isinstance(module, types.ModuleType):
+            vars(module).pop("__warningregistry__", None)
     linecache.clearcache()
+    # At its end an action does what it has itself registered; of the rest, only what matters to it.
+    atexit._clear()
+    for name, function in (("logging", "shutdown"), ("multiprocessing.util", "_exit_function")):
+        if module := sys.modules.get(name):
+            atexit.register(getattr(module, function))
+    for information in weakref.finalize._registry.values():
+        information.atexit = False
+    weakref.finalize._registered_with_atexit = False
 
 
-def names_below(folders: Sequence[str]) -> set[str]:
-    """The top-level names among the modules that were imported from copies in `folders`."""
-    names = {name for name, module in sys.modules.items() if _is_below(getattr(module, "__file__", None), folders)}
-    return {name.partition(".")[0] for name in names}
+def modules_below(folders: Sequence[str]) -> list[types.ModuleType]:
+    """The modules that were imported from copies in `folders`, and the packages that they are in."""
+
+    def is_below(module: object) -> bool:
+        path = getattr(module, "__path__", ())
+        entries = path if type(path) is list else ()  # Other kinds find out for themselves that they have moved.
+        return any(_is_below(entry, folders) for entry in (getattr(module, "__file__", None), *entries))
+
+    return [module for module in list(sys.modules.values()) if isinstance(module, types.ModuleType) and is_below(module)]
 
 
 def shadows(names: Iterable[str], import_roots: Sequence[str], files: Iterable[str]) -> str | None:
@@ -83,17 +100,13 @@ def shadows(names: Iterable[str], import_roots: Sequence[str], files: Iterable[s
     return None
 
 
-def move_modules(folders: Sequence[str], root: str) -> None:
-    """Make all that was imported from copies in `folders` say that it stands in the execution root `root`."""
-    if not folders:
-        return
-    for module in list(sys.modules.values()):
-        spec = getattr(module, "__spec__", None)
+def move_modules(modules: Iterable[types.ModuleType], folders: Sequence[str], root: str) -> None:
+    """Make `modules`, imported from copies in `folders`, say that they stand in the execution root `root`."""
+    for module in modules:
+        spec = module.__spec__
         path = getattr(module, "__path__", None)
-        if type(path) is list:  # Other kinds find out for themselves that their parents have moved.
+        if type(path) is list:
             path[:] = [_moved(entry, folders, root) for entry in path]
-        if not _is_below(getattr(module, "__file__", None), folders):
-            continue
         for thing, names in ((module, ("__file__", "__cached__")), (spec, ("origin", "cached"))):
             for name in names:
                 if isinstance(value := getattr(thing, name, None), str):
@@ -102,8 +115,6 @@ def move_modules(folders: Sequence[str], root: str) -> None:
             spec.loader = module.__loader__ = importlib.machinery.SourceFileLoader(
                 loader.name, _moved(loader.path, folders, root)
             )
-    for entry in [entry for entry in sys.path_importer_cache if _is_below(f"{entry}/", folders)]:
-        del sys.path_importer_cache[entry]
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
@@ -131,6 +142,8 @@ def _compiled_as_in_an_action(folder: str) -> Iterator[None]:
         yield
     finally:
         sys.path_hooks.remove(below_folder)
+        for entry in [entry for entry in sys.path_importer_cache if _is_below(f"{entry}/", [folder])]:
+            del sys.path_importer_cache[entry]
 
 
 @contextlib.contextmanager

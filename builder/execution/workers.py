@@ -33,17 +33,6 @@ _TOOLCHAIN_MODULES = ("torch", "torch.export")
 _HERE = Path(__file__).parent
 _PROGRAM = _HERE / "zygote.py"
 _LAUNCHER = str(_HERE / "python_launcher.py")
-# What the zygote's own behaviour depends on.
-_SOURCES = (
-    "fresh_process.py",
-    "landlock.py",
-    "linux.py",
-    "namespaces.py",
-    "preloading.py",
-    "python_launcher.py",
-    "sandbox_main.py",
-    "zygote.py",
-)
 
 # Libraries read variables of these kinds when they are loaded, which in a worker was before it knew the action's.
 _START_UP_VARIABLES = ("PYTHON", "LD_", "TORCH", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "MALLOC_", "GLIBC_", "LC_")
@@ -61,6 +50,10 @@ class Layer:
     steps: tuple[str, ...]
     import_roots: tuple[str, ...]
     files: Mapping[str, tuple[Path, str]]
+
+
+# The zygotes from the toolchain's to that with all layers, each by its key and with what it adds.
+_Chain = list[tuple[str, "Layer | None"]]
 
 
 class NoWorker(Exception):
@@ -126,40 +119,42 @@ class Workers:
         with self._lock:
             self._failed.add(key)
 
-    def _connect(self, argv: Sequence[str], chain: Sequence[tuple[str, Layer | None]]) -> socket.socket | None:
+    def _connect(self, argv: Sequence[str], chain: _Chain) -> socket.socket | None:
         """A connection to the zygote at the end of `chain`, which is started if need be; None if it cannot be had."""
-        key, layer = chain[-1]
         with self._lock:
-            if key in self._failed:
+            if chain[-1][0] in self._failed:
                 return None
         try:
             folder = _private_folder(self.folder)
         except OSError:
             return None
         try:
-            if connection := _connection(folder, key):
+            if connection := _connection(folder, chain[-1][0]):
                 return connection
-            with _locked(folder, key):
-                if connection := _connection(folder, key):
-                    return connection
-                with _listener(folder, key) as listener:
-                    path = str(self.folder / key)
-                    if layer is None:
-                        _start(argv, path, listener, self.folder, self.idle_seconds, self.fixed)
-                    elif not self._add_layer(argv, chain, path, listener):
-                        return None
-                return _connection(folder, key)
+            with _locked(folder):
+                return self._connect_or_start(folder, argv, chain)
         except OSError:
             return None
         finally:
             os.close(folder)
 
+    def _connect_or_start(self, folder: int, argv: Sequence[str], chain: _Chain) -> socket.socket | None:
+        """As _connect, while nobody else starts any."""
+        key, layer = chain[-1]
+        if connection := _connection(folder, key):
+            return connection
+        path = str(self.folder / key)
+        with _listener(folder, key) as listener:
+            if layer is None:
+                _start(argv, path, listener, self.folder, self.idle_seconds, self.fixed)
+            elif not self._add_layer(folder, argv, chain[:-1], layer, path, listener):
+                return None
+        return _connection(folder, key)
+
     def _add_layer(
-        self, argv: Sequence[str], chain: Sequence[tuple[str, Layer | None]], path: str, listener: socket.socket
+        self, folder: int, argv: Sequence[str], chain: _Chain, layer: Layer, path: str, listener: socket.socket
     ) -> bool:
-        """Have the zygote before the end of `chain` fork the one at its end; whether it does."""
-        layer = chain[-1][1]
-        assert layer is not None
+        """Have the zygote at the end of `chain` fork one with a further layer; whether it does."""
         request = {
             "path": path,
             "layer": {
@@ -169,7 +164,7 @@ class Workers:
             },
         }
         for _ in range(2):
-            connection = self._connect(argv, chain[:-1])
+            connection = self._connect_or_start(folder, argv, chain)
             if connection is None:
                 return False
             with connection:
@@ -202,10 +197,10 @@ def _import_roots(argv: Sequence[str]) -> list[str]:
     return [argument[len(prefix) :] for argument in arguments if argument.startswith(prefix)]
 
 
-def _chain(argv: Sequence[str], layers: Sequence[Layer]) -> list[tuple[str, Layer | None]]:
-    """The keys of the zygotes from the toolchain's to that with all `layers`, each with what it adds."""
+def _chain(argv: Sequence[str], layers: Sequence[Layer]) -> _Chain:
+    """The zygotes that the command needs; each key is a digest of all that is loaded there."""
     key = _toolchain_key(*_command(argv))
-    chain: list[tuple[str, Layer | None]] = [(key, None)]
+    chain: _Chain = [(key, None)]
     for layer in layers:
         files = {exec_path: digest for exec_path, (_, digest) in layer.files.items()}
         key = _digest([key, layer.steps, layer.import_roots, files])
@@ -221,7 +216,7 @@ def _toolchain_key(command: list[str], site_packages: list[str]) -> str:
         for entry in os.scandir(folder)
         if entry.name.endswith(".dist-info")
     ]
-    sources = [(_HERE / name).read_bytes().hex() for name in _SOURCES if (_HERE / name).exists()]
+    sources = [hashlib.sha256(source.read_bytes()).hexdigest() for source in sorted(_HERE.glob("*.py"))]
     return _digest([sys.version, command, site_packages, sorted(installed), sources, _TOOLCHAIN_MODULES])
 
 
@@ -256,9 +251,9 @@ def _connection(folder: int, key: str) -> socket.socket | None:
 
 
 @contextlib.contextmanager
-def _locked(folder: int, key: str) -> Iterator[None]:
-    """Nobody else starts this zygote meanwhile."""
-    lock = os.open(f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=folder)
+def _locked(folder: int) -> Iterator[None]:
+    """Nobody else starts zygotes meanwhile."""
+    lock = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -295,14 +290,16 @@ def _start(
         "site_packages": site_packages,
         "modules": _TOOLCHAIN_MODULES,
     }
-    handle, name = tempfile.mkstemp(prefix="start-", dir=folder)
+    scratch = folder / "scratch"
+    scratch.mkdir(exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix="start-", dir=scratch)
     with open(handle, "w", encoding="utf-8") as file:
         json.dump(configuration, file)
     with open(f"{path}.log", "wb") as log:
         process = subprocess.Popen(
             [*command, str(_PROGRAM), name],
             cwd="/",
-            env={**fixed, "HOME": str(folder), "TMPDIR": str(folder), _HARMLESS: "1"},
+            env={**fixed, "HOME": str(scratch), "TMPDIR": str(scratch), _HARMLESS: "1"},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -9,7 +9,9 @@ connection. Actions end when the zygote does; nobody else notices, since whoever
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import errno
 import gc
 import json
 import os
@@ -18,10 +20,12 @@ import select
 import shutil
 import signal
 import socket
+import stat
 import sys
-import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 
 if __name__ == "__main__":
     # No distribution is importable here, and this package is one folder of the builder.
@@ -41,7 +45,7 @@ _KEPT_LAYERS = 4
 
 @dataclass
 class Zygote:
-    """What one zygote knows. `folders`: those from which its layers were imported; `files`: what it has loaded.
+    """What one zygote knows. Its layers' `modules` were imported from `folders`; `files` are the toolchain's.
 
     `asked` has the connections of which a request is awaited, `running` those of actions by the descriptor
     that tells of their end; `layers` are the processes of further zygotes, oldest first.
@@ -51,9 +55,8 @@ class Zygote:
     path: str
     idle_seconds: float
     site_packages: list[str]
-    preloaded: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
-    names: set[str] = field(default_factory=set)
+    modules: list[ModuleType] = field(default_factory=list)
     files: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     asked: dict[int, socket.socket] = field(default_factory=dict)
     running: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
@@ -73,8 +76,11 @@ def main(configuration_path: str) -> None:
         configuration["idle_seconds"],
         configuration["site_packages"],
     )
+    _remove_leftovers(os.path.dirname(zygote.path))
     gc.disable()
+    began = time.time_ns()
     preloading.preload_toolchain(configuration["modules"], zygote.site_packages)
+    zygote.files = _loaded_files(began)
     serve(zygote)
 
 
@@ -88,8 +94,10 @@ def serve(zygote: Zygote) -> None:
         remaining = zygote.idle_seconds - (time.monotonic() - last)
         if idle and (remaining <= 0 or _inode(zygote.path) != own):
             break
-        descriptors = [zygote.listener.fileno(), *zygote.asked, *zygote.running]
+        descriptors = [*zygote.asked, *zygote.running]
         descriptors += [connection.fileno() for _, connection in zygote.running.values()]
+        descriptors.append(zygote.listener.fileno())
+        # The listener comes last: a new connection may get the number of one that has just ended.
         for ready in _wait(descriptors, min(max(remaining, 0.1), _TICK_SECONDS)):
             last = time.monotonic()
             _handle(zygote, ready)
@@ -102,8 +110,7 @@ def _settle(zygote: Zygote) -> None:
     if (threads := len(os.listdir("/proc/self/task"))) != 1:
         sys.exit(f"{threads} threads: a process forked from this one might hang")
     preloading.forget_traces()
-    zygote.files = _loaded_files(zygote)
-    zygote.names = preloading.names_below(zygote.folders)
+    zygote.modules = preloading.modules_below(zygote.folders)
     gc.collect()
     gc.freeze()
 
@@ -147,7 +154,7 @@ def _answer(zygote: Zygote, connection: socket.socket) -> None:
             _say(connection, refused="the toolchain has changed")
         elif "layer" in request:
             _start_layer(zygote, request, descriptors[1], connection)
-        elif name := preloading.shadows(zygote.names, request["import_roots"], request["files"]):
+        elif name := preloading.shadows(_top_names(zygote), request["import_roots"], request["files"]):
             _say(connection, unfit=f"{name} is importable from several folders")
         else:
             _start_action(zygote, request, descriptors, connection)
@@ -180,7 +187,15 @@ def _run_action(zygote: Zygote, spec: dict, stdout: int, stderr: int) -> None:
     os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     limit = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _MEMORY_SHARE)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    sandbox_main.run(spec, lambda: fresh_process.become(spec["argv"], spec["environment"], zygote.folders))
+    sandbox_main.run(spec, lambda: _become(zygote, spec))
+
+
+def _become(zygote: Zygote, spec: dict) -> None:
+    fresh_process.become(spec["argv"], spec["environment"], zygote.modules, zygote.folders)
+
+
+def _top_names(zygote: Zygote) -> set[str]:
+    return {module.__name__.partition(".")[0] for module in zygote.modules}
 
 
 def _finish(zygote: Zygote, ended: int) -> None:
@@ -227,25 +242,31 @@ def _start_layer(zygote: Zygote, request: dict, listener: int, connection: socke
 
 
 def _be_layer(zygote: Zygote, request: dict, listener: socket.socket) -> None:
-    folder = os.path.realpath(tempfile.mkdtemp(prefix="layer-", dir=os.path.dirname(zygote.path)))
+    folder = os.path.realpath(request["path"]) + ".files"
     try:
         layer = Zygote(listener, request["path"], zygote.idle_seconds, zygote.site_packages)
         layer.folders = [*zygote.folders, folder]
-        layer.files = zygote.files
+        began = time.time_ns()
         gc.disable()
         preloading.preload_layer(request["layer"], folder, zygote.site_packages)
+        # Those that were loaded already are as they were when they were loaded.
+        layer.files = {**_loaded_files(began, but_not_below=layer.folders), **zygote.files}
         serve(layer)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _loaded_files(zygote: Zygote) -> dict[str, tuple[int, int, int]]:
-    """The toolchain's files that this process has loaded, as they are now."""
+def _loaded_files(began_ns: int, but_not_below: Sequence[str] = ()) -> dict[str, tuple[int, int, int]]:
+    """The toolchain's files that this process has loaded, as they are now; ends it if one changed since `began_ns`."""
     modules = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
         mapped = {line.rstrip("\n").partition("/")[2] for line in file if ".so" in line}
     paths = {path for path in modules if path} | {f"/{path}" for path in mapped if path}
-    return zygote.files or {path: _status(path) for path in paths if os.path.isfile(path)}
+    copies = tuple(f"{folder}/" for folder in but_not_below)
+    files = {path: _status(path) for path in paths if not path.startswith(copies) and os.path.isfile(path)}
+    if changed := [path for path, (_, _, changed_ns) in files.items() if changed_ns >= began_ns]:
+        sys.exit(f"{changed[0]} changed while it was being loaded")
+    return files
 
 
 def _files_changed(zygote: Zygote) -> bool:
@@ -253,11 +274,30 @@ def _files_changed(zygote: Zygote) -> bool:
 
 
 def _status(path: str) -> tuple[int, int, int]:
+    """What changes whenever a file does: its inode, its size, and the time at which the inode last changed."""
     try:
         found = os.stat(path)
     except OSError:
         return (0, 0, 0)
-    return (found.st_ino, found.st_size, found.st_mtime_ns)
+    return (found.st_ino, found.st_size, found.st_ctime_ns)
+
+
+def _remove_leftovers(folder: str) -> None:
+    """Remove what zygotes that were killed left behind: sockets to which nobody listens, and their files."""
+    for entry in os.scandir(folder):
+        is_socket = stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+        if is_socket and not entry.name.endswith(".new") and not _is_listened_to(entry.path):
+            for name in (entry.path, f"{entry.path}.log"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name)
+            shutil.rmtree(f"{entry.path}.files", ignore_errors=True)
+
+
+def _is_listened_to(path: str) -> bool:
+    # Whoever listens takes a connection without a request for somebody who changed their mind.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+        probe.setblocking(False)
+        return probe.connect_ex(path) != errno.ECONNREFUSED
 
 
 def _inode(path: str) -> int:
