@@ -54,20 +54,20 @@ def _required(requirements: Iterable[str]) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=64)
 def distribution_paths(names: tuple[str, ...]) -> tuple[str, ...]:
-    """What lies in site-packages of `names` and all that they require: files and folders, absolute."""
+    """What is installed of `names` and all that they require: entries of site-packages, and programs; absolute."""
     paths: dict[str, None] = {}
     for distribution in closure(names).values():
         place = os.path.abspath(os.fspath(distribution.locate_file("")))
         lines = (distribution.read_text("RECORD") or "").splitlines()
-        for entry in {_entry(line.partition(",")[0]) for line in lines} - {"", ".."}:
-            paths[os.path.join(place, entry)] = None
+        for entry in {_entry(line.partition(",")[0]) for line in lines} - {""}:
+            paths[os.path.normpath(os.path.join(place, entry))] = None
     return tuple(sorted(paths))
 
 
 def _entry(path: str) -> str:
-    """The entry of site-packages that a distribution's file is in; in a folder that all share, the file itself."""
+    """The entry of site-packages that a distribution's file is in; in a folder that others share, the file itself."""
     first = path.partition("/")[0]
-    return path if first == "__pycache__" else first
+    return path if first in ("__pycache__", "..") else first
 
 
 @functools.cache
