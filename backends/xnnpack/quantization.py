@@ -8,12 +8,13 @@ import torch
 
 from .builder import need_constant
 from .graph import Graph, Node, Quantization, Unsupported, Value
+from .quantization_moves import is_dequantizing, is_quantizing, move_integers
 from .schema import DataType
 
 _PRODUCTS = frozenset({"FullyConnected", "Conv2d", "DepthwiseConv2d", "ConvTranspose2d"})
 _DYNAMIC_PRODUCTS = {"FullyConnected": 1, "Conv2d": 3}  # and how many dimensions share a scale
 _BINARY = frozenset({"Add", "Subtract", "Multiply"})
-_RESCALING = frozenset({"AvgPooling2d", "GlobalAvgPooling2d", "Sigmoid", "Tanh", "ELU", "LeakyReLU"})
+_RESCALING = frozenset({"GlobalAvgPooling2d", "Hardswish",  "Sigmoid", "Tanh", "ELU", "LeakyReLU"})
 _PASSING = frozenset(
     {"Clamp", "MaxPooling2d", "StaticReshape", "StaticTranspose", "StaticSlice", "StaticConstantPad", "Copy",
      "StaticResizeBilinear2D", "Concatenate2", "Concatenate3", "Concatenate4", "Concatenate5"}
@@ -22,15 +23,12 @@ _PASSING = frozenset(
 
 def quantize(graph: Graph) -> Graph:
     """Use integers wherever XNNPACK has the node for them; what is left converts to floats and back."""
-    return _without_loose_ends(_dynamic(_static(graph)))
+    return _without_loose_ends(_dynamic(_static(move_integers(graph))))
 
 
 def _static(graph: Graph) -> Graph:
     producers, uses = graph.producers(), graph.use_counts()
-    quantizing = {
-        node.operands[0]: node for node in graph.nodes
-        if node.kind == "Convert" and node.result.quantization is not None and not node.result.quantization.is_dynamic
-    }  # fmt: skip
+    quantizing = {node.operands[0]: node for node in graph.nodes if is_quantizing(node)}
     nodes: list[Node] = []
     done: set[Node] = set()
     for node in graph.nodes:
@@ -50,11 +48,7 @@ def _static(graph: Graph) -> Graph:
 def _dequantized_from(value: Value | None, producers: dict[Value, Node]) -> Value | None:
     """The integers that a value was converted from, with a known scale."""
     node = producers.get(value) if value is not None else None
-    if node is None or node.kind != "Convert":
-        return None
-    source = node.operands[0]
-    assert source is not None
-    return source if source.quantization is not None and not source.quantization.is_dynamic else None
+    return node.operands[0] if node is not None and is_dequantizing(node) else None
 
 
 def _quantized(node: Node, result: Value, integers: tuple[Value | None, ...]) -> Node | None:

@@ -41,7 +41,8 @@ _CLAMPS = frozenset(
 # A scale of their own for what comes out: their results are other numbers.
 _RESCALING = frozenset(
     {aten.adaptive_avg_pool2d.default, aten.avg_pool2d.default, aten.mean.dim, aten.sigmoid.default,
-     aten.tanh.default, aten.elu.default, aten.leaky_relu.default, aten.leaky_relu_.default}
+     aten.tanh.default, aten.hardswish.default, aten.hardswish_.default, aten.elu.default, aten.leaky_relu.default,
+     aten.leaky_relu_.default}
 )  # fmt: skip
 # The scale of what goes in: their results are numbers from there.
 _PASSING = frozenset(
