@@ -59,9 +59,9 @@ class Operation:
     right: Expression
 
     def __str__(self) -> str:
-        # Operators bind to the left, and `let` takes all that follows it.
+        # Operators bind to the left, and `let` takes all that follows it, also what follows this operation.
         left = f"({self.left})" if isinstance(self.left, Let) else str(self.left)
-        right = f"({self.right})" if isinstance(self.right, Operation) else str(self.right)
+        right = f"({self.right})" if isinstance(self.right, (Operation, Let)) else str(self.right)
         return f"{left} {self.operator} {right}"
 
 
