@@ -74,6 +74,8 @@ class _Sight:
     def find(self, text: str) -> Path | None:
         """The existing thing that a path in a message means, if it is one that is not declared."""
         path = os.path.normpath(text)
+        if not path.strip("/."):
+            return None
         if path.startswith(f"{ROOT}/"):
             path = os.path.relpath(path, ROOT)
         if os.path.isabs(path):

@@ -32,7 +32,9 @@ def write_files(root: Path, files: Mapping[str, str]) -> Path:
 def environment(cache: Path, **more: str) -> dict[str, str]:
     """What `build` is given: a cache of the test's own, and no terminal's width or colors."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("RULES_EXECUTORCH", "COLUMNS", "NO_COLOR"))}
-    return {**kept, "RULES_EXECUTORCH_CACHE": str(cache), **more}
+    # For the processes that `build` starts of itself.
+    roots = {"PYTHONPATH": os.pathsep.join(_ROOTS)} if _ROOTS else {}
+    return {**kept, **roots, "RULES_EXECUTORCH_CACHE": str(cache), **more}
 
 
 def build(root: Path, *arguments: str, cache: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
@@ -78,3 +80,23 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen[str], se
         time.sleep(0.005)
 
 
+
+
+def parent_of_sleep(seconds: str, process: subprocess.Popen[str]) -> int:
+    """Wait for `sleep SECONDS` below `process`; the process that started it, as the test sees it.
+
+    An action cannot be heard from outside of its sandbox otherwise. `seconds` is a number that no other test uses.
+    """
+    found: list[int] = []
+
+    def look() -> bool:
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if (folder / "cmdline").read_bytes() == f"sleep\0{seconds}\0".encode():
+                    found.append(int((folder / "stat").read_text().rpartition(")")[2].split()[1]))
+            except OSError:  # it has ended meanwhile
+                continue
+        return bool(found)
+
+    wait_for(look, process)
+    return found[0]

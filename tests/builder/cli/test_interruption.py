@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.build_command import build, counts, start, wait_for, write_files
+from support.build_command import build, parent_of_sleep, start, write_files
 
 
 def _alive(pid: int) -> bool:
@@ -18,15 +18,16 @@ def _alive(pid: int) -> bool:
         return False
 
 
+# How long a process sleeps that says that an action has written half of its output.
+HALF_WRITTEN = "1000.8151"
+
+
 @pytest.fixture
 def ws(tmp_path: Path) -> Path:
-    """An action that writes half of its output, says so, and then waits as long as the file `wait` is there."""
-    flags = tmp_path / "flags"
-    flags.mkdir()
-    (flags / "wait").touch()
+    """An action that writes half of its output, and then waits for SIGUSR1."""
     script = (
-        f"echo half > $@; echo $$$$ > {flags}/pid.part; mv {flags}/pid.part {flags}/pid; "
-        f"while [ -e {flags}/wait ]; do sleep 0.02; done; echo whole > $@"
+        "go=; trap 'go=1' USR1; echo half > $@; "
+        f"sleep {HALF_WRITTEN} & until [ $$go ]; do sleep 0.02; done; echo whole > $@"
     )
     return write_files(
         tmp_path / "ws",
@@ -39,38 +40,38 @@ genrule(name = "after", srcs = [":slow"], outs = ["after.txt"], cmd = "cp $< $@"
     )
 
 
-def _running_pid(ws: Path, process) -> int:
-    flag = ws.parent / "flags/pid"
-    wait_for(flag.exists, process)
-    pid = int(flag.read_text())
-    flag.unlink()
-    return pid
+def _build_to_the_end(ws: Path) -> str:
+    """Build; what it says."""
+    process = start(ws, "//:after")
+    os.kill(parent_of_sleep(HALF_WRITTEN, process), signal.SIGUSR1)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_everything_and_leaves_nothing_half_written(ws: Path, number: int) -> None:
     process = start(ws, "//:after")
-    pid = _running_pid(ws, process)
+    pid = parent_of_sleep(HALF_WRITTEN, process)
     os.killpg(process.pid, number)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 8, err
     assert err.rstrip().endswith("interrupted") and "Traceback" not in err
     assert not _alive(pid)
     assert not (ws / "build-out/slow.txt").exists()
-    (ws.parent / "flags/wait").unlink()
-    assert counts(build(ws, "//:after")) == (2, 0, 0)
+    assert "2 ran, 0 from the cache" in _build_to_the_end(ws)
     assert (ws / "build-out/after.txt").read_text() == "whole\n"
 
 
 def test_a_killed_build_leaves_nothing_half_written(ws: Path) -> None:
     process = start(ws, "//:after")
-    pid = _running_pid(ws, process)
+    pid = parent_of_sleep(HALF_WRITTEN, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
-    os.kill(pid, signal.SIGKILL)
+    while _alive(pid):  # the kernel takes a moment
+        time.sleep(0.005)
     assert not (ws / "build-out/slow.txt").exists()
-    (ws.parent / "flags/wait").unlink()
-    assert counts(build(ws, "//:after")) == (2, 0, 0)
+    assert "2 ran, 0 from the cache" in _build_to_the_end(ws)
     assert (ws / "build-out/after.txt").read_text() == "whole\n"
     assert list((ws / "build-out/.state/staging").iterdir()) == []
     assert list((ws.parent / "ws-cache/sandboxes").glob("*/*")) == []
@@ -78,11 +79,11 @@ def test_a_killed_build_leaves_nothing_half_written(ws: Path) -> None:
 
 def test_a_second_build_waits_for_the_first(ws: Path) -> None:
     first = start(ws, "//:after")
-    _running_pid(ws, first)
+    pid = parent_of_sleep(HALF_WRITTEN, first)
     second = start(ws, "//:after")
     line = second.stderr.readline()
     assert "waiting for another build" in line
-    (ws.parent / "flags/wait").unlink()
+    os.kill(pid, signal.SIGUSR1)
     assert first.communicate(timeout=60) and first.returncode == 0
     out, _ = second.communicate(timeout=60)
     assert second.returncode == 0 and "2 up to date" in out

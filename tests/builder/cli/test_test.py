@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
-from support.build_command import build, write_files
+from support.build_command import build, parent_of_sleep, start, write_files
 
 TESTS = {
     "p/BUILD": """
@@ -68,13 +70,28 @@ def test_a_tests_log_that_is_deleted_comes_back(ws: Path) -> None:
     assert (ws / "build-out/testlogs/p/good/test.log").exists()
 
 
+WAITS_FOR_A_SIGNAL = """
+import signal, subprocess
+
+def test_it():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    subprocess.Popen(["sleep", "1000.4711"])
+    signal.sigwait([signal.SIGUSR1])
+"""
+
+
 def test_a_test_whose_inputs_change_meanwhile_is_reported_and_not_remembered(tmp_path: Path) -> None:
     ws = write_files(tmp_path / "ws", {"BUILD": 'py_test(name = "t", srcs = ["t_test.py"], data = ["data.txt"])\n'})
     (ws / "data.txt").write_text("1")
-    (ws / "t_test.py").write_text(f"def test_it(): open({str(ws / 'data.txt')!r}, 'a').write('1')\n")
+    (ws / "t_test.py").write_text(WAITS_FOR_A_SIGNAL)
     for _ in range(2):
-        result = build(ws, "test", "//:t")
-        assert _lines(result.stdout)[-2:] == ["//:t  passed", "1 passed, 0 failed"]
+        process = start(ws, "test", "//:t")
+        running = parent_of_sleep("1000.4711", process)
+        (ws / "data.txt").write_text((ws / "data.txt").read_text() + "1")
+        os.kill(running, signal.SIGUSR1)
+        out, err = process.communicate(timeout=60)
+        result, count = _lines(out)[-2:]
+        assert result.startswith("//:t  passed") and "cached" not in result and count == "1 passed, 0 failed", err
 
 
 def test_zero_tests_are_a_failure(ws: Path) -> None:
