@@ -68,7 +68,13 @@ def _run(options, started_in: str) -> int:
         from .commands import completion as verb
     else:
         from .commands import help as verb
-    return verb.main(options, started_in)
+    profile = getattr(options, "profile", None)
+    if profile is None:
+        return verb.main(options, started_in)
+    from .commands.profile import profiling
+
+    with profiling(profile, f"build {options.verb}"):
+        return verb.main(options, started_in)
 
 
 def _report(error: Exception) -> int:

@@ -12,6 +12,7 @@ from rules_executorch.rules import RULES
 from ..analysis.analyze import analyze
 from ..core.action import Action, RunSpec
 from ..core.label import Label, parse_label
+from ..core.timeline import span
 from ..execution.graph_file import actions_from_json, actions_to_json, run_from_json, run_to_json
 from ..execution.layout import Layout
 from ..execution.ninja_file import ninja_file
@@ -34,16 +35,19 @@ def analyse(request: Request) -> Analysed:
     request_identity = identity(request)
     workspace = find_workspace(Path(request.root))
     schemas = {name: rule.schema for name, rule in RULES.items()}
-    loaded = load(
-        workspace,
-        request.patterns,
-        schemas,
-        configs=request.configs,
-        sections=request.sections,
-        relative_package=request.package,
-    )
-    toolchains = host_toolchains()
-    graph = analyze(loaded, RULES, toolchains)
+    with span("loading", "loading"):
+        loaded = load(
+            workspace,
+            request.patterns,
+            schemas,
+            configs=request.configs,
+            sections=request.sections,
+            relative_package=request.package,
+        )
+    with span("analysis", "find toolchains"):
+        toolchains = host_toolchains()
+    with span("analysis", "analysis"):
+        graph = analyze(loaded, RULES, toolchains)
     layout = Layout(Path(request.root), workspace.name)
 
     def is_test(label: Label) -> bool:
@@ -65,11 +69,12 @@ def analyse(request: Request) -> Analysed:
     ]
     analysed = Analysed(workspace.name, len(graph.actions), targets, statuses_read(request_identity, loaded.inputs))
     _forget_old_requests(request)
-    write_file(os.path.join(request.folder, "build.ninja"), ninja_file(layout, graph.actions, toolchains))
-    write_file(os.path.join(request.folder, "actions.json"), json.dumps(actions_to_json(graph.actions)))
-    runs = {str(label): run_to_json(spec) for label, spec in graph.runs.items()}
-    write_file(os.path.join(request.folder, "runs.json"), json.dumps(runs))
-    write_analysed(request, analysed, loaded.inputs, request_identity)
+    with span("analysis", "write down the actions"):
+        write_file(os.path.join(request.folder, "build.ninja"), ninja_file(layout, graph.actions, toolchains))
+        write_file(os.path.join(request.folder, "actions.json"), json.dumps(actions_to_json(graph.actions)))
+        runs = {str(label): run_to_json(spec) for label, spec in graph.runs.items()}
+        write_file(os.path.join(request.folder, "runs.json"), json.dumps(runs))
+        write_analysed(request, analysed, loaded.inputs, request_identity)
     return analysed
 
 

@@ -6,10 +6,12 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+from ..core.timeline import span
 from ..execution.ninja import start_ninja, stop, wait_while_idle
 from . import exit_codes, watch
 from .built import Built, keep_statuses, results
 from .console import Console
+from .events import Events, recording_events
 from .request import Request, make_request, read_analysed, require_root
 from .unchanged import closing_line, identity_of
 
@@ -18,12 +20,23 @@ def main(options, started_in: str) -> int:
     """The verb. Returns an exit code."""
     console = Console(color=options.color, progress=options.progress)
     request = new_request(options)
-    with workspace_lock(request, console):
-        built = build_targets(request, options, console)
-    if built.succeeded:
-        console.out.write(results(request, built.analysed))
-    summarize(built, console)
-    return exit_codes.SUCCESS if built.succeeded else exit_codes.BUILD_FAILED
+    with recording_events(options, request) as events:
+        with workspace_lock(request, console):
+            built = build_targets(request, options, console, events)
+            same = _check_determinism(built, request, options, console)
+        console.out.write(results(request, built, keep_going=options.keep_going))
+        summarize(built, console)
+        events.code = exit_codes.SUCCESS if built.succeeded and same else exit_codes.BUILD_FAILED
+    return events.code
+
+
+def _check_determinism(built: Built, request: Request, options, console: Console) -> bool:
+    """Whether all actions are deterministic, if that is asked and can be found out."""
+    if not (options.check_determinism and built.succeeded):
+        return True
+    from .determinism import check
+
+    return check(request, built.analysed, options, console)
 
 
 def new_request(options) -> Request:
@@ -32,20 +45,31 @@ def new_request(options) -> Request:
     return make_request(require_root(here), here, options.targets, options.config, options.sections)
 
 
-def build_targets(request: Request, options, console: Console) -> Built:
+def build_targets(request: Request, options, console: Console, events: Events) -> Built:
     """Bring all that the request's targets need up to date.
 
     Raises:
         BuildError: the workspace has mistakes, or ninja finds fault with what it was given.
     """
+    built = _build(request, options, console, events)
+    for label, outputs, _, _ in built.analysed.targets:
+        # Without --keep_going nobody knows how far the others came.
+        known = built.succeeded or options.keep_going
+        events.completed(label, outputs, known and not built.not_built.intersection(outputs))
+    return built
+
+
+def _build(request: Request, options, console: Console, events: Events) -> Built:
     _remove_leftovers(request)
-    watched = watch.read(request.folder)
-    if watched and watched.identity != identity_of(*request[:4]):
-        watched = None
-    changed, sources = watch.changed_files(watched) if watched else ([], None)
-    nothing_to_do = bool(watched and watched.certain and not changed)
-    analysed = read_analysed(request, trusted=nothing_to_do)
+    with span("check", "look for changes"):
+        watched = watch.read(request.folder)
+        if watched and watched.identity != identity_of(*request[:4]):
+            watched = None
+        changed, sources = watch.changed_files(watched) if watched else ([], None)
+        nothing_to_do = bool(watched and watched.certain and not changed)
+        analysed = read_analysed(request, trusted=nothing_to_do)
     if nothing_to_do and analysed is not None:
+        events.expanded(request, [label for label, *_ in analysed.targets])
         return Built(analysed, True, 0, 0, frozenset())
     outputs = watched.outputs if watched and analysed else None
     if analysed is None:
@@ -54,6 +78,7 @@ def build_targets(request: Request, options, console: Console) -> Built:
 
         analysed = analyse(request)
         changed, sources = changed_in_any_request(request), None
+    events.expanded(request, [label for label, *_ in analysed.targets])
     if changed or sources is None:
         from .perform import forget_stamps, statuses_of_sources
 
@@ -63,7 +88,8 @@ def build_targets(request: Request, options, console: Console) -> Built:
     ninja_path = os.path.join(request.folder, "build.ninja")
     ninja = start_ninja(request.root, ninja_path, jobs=options.jobs, keep_going=options.keep_going)
     try:
-        status, printed = wait_while_idle(ninja)
+        with span("check", "wait for ninja"):
+            status, printed = wait_while_idle(ninja)
         if status == 0:
             if outputs is None:
                 from .perform import outputs_of
@@ -73,7 +99,7 @@ def build_targets(request: Request, options, console: Console) -> Built:
             return Built(analysed, True, 0, 0, frozenset())
         from .perform import perform
 
-        return perform(request, analysed, ninja, status, printed, sources, options, console)
+        return perform(request, analysed, ninja, status, printed, sources, options, console, events)
     finally:
         stop(ninja)
 

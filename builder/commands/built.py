@@ -16,7 +16,8 @@ from .request import Analysed, Request
 from .unchanged import identity_of
 
 # What a build did: whether all succeeded; how many of `analysed.total` actions ran and how many came from the
-# cache; the exec_paths of outputs that are missing or out of date, since they, or what they need, failed.
+# cache; the paths, relative to the root, of outputs that are missing or out of date, since the actions that make
+# them, or what these need, failed.
 Built = namedtuple("Built", "analysed succeeded ran cached not_built")
 
 # More results than this are counted, not listed.
@@ -37,18 +38,31 @@ def keep_statuses(
     certain = succeeded and all(settled(modified, changed, began) for _, _, modified, changed in sources.values())
     statuses = array("q", (number for status in sources.values() for number in status))
     statuses.extend(watch.statuses_of([], outputs))
-    answer = results(request, analysed)
+    answer = results(request, Built(analysed, True, 0, 0, frozenset()))
     kept = watch.Watched(identity_of(*request[:4]), certain, answer, analysed.total, list(sources), outputs, statuses)
     watch.write(request.folder, kept)
 
 
-def results(request: Request, analysed: Analysed) -> str:
-    """Lines that say where the outputs are, for a user in the folder of the request's package."""
-    with_outputs = [(label, outputs) for label, outputs, _, _ in analysed.targets if outputs]
-    if len(with_outputs) > _LISTED:
-        return f"built {len(with_outputs)} targets in {os.path.join(request.root, 'build-out')}\n"
+def results(request: Request, built: Built, *, keep_going: bool = False) -> str:
+    """Lines that say where the outputs are, for a user in the folder of the request's package.
+
+    After a failure they say which outputs are still those of an earlier build, and, with `keep_going`, where those
+    are that could be built.
+    """
+    here = request.package or "."
+    lost = built.not_built
+    with_outputs = [(label, outputs) for label, outputs, _, _ in built.analysed.targets if outputs]
+    made = [(label, outputs) for label, outputs in with_outputs if not lost.intersection(outputs)]
     lines = []
-    for label, outputs in with_outputs:
-        lines.append(f"{label}\n")
-        lines += [f"  {os.path.relpath(output, request.package or '.')}\n" for output in outputs]
+    if built.succeeded or keep_going:
+        for label, outputs in made[:_LISTED]:
+            lines.append(f"{label}\n")
+            lines += [f"  {os.path.relpath(output, here)}\n" for output in outputs]
+        if len(made) > _LISTED:
+            lines = [f"built {len(made)} targets in {os.path.join(request.root, 'build-out')}\n"]
+    stale = sorted(output for output in lost if os.path.exists(os.path.join(request.root, output)))
+    if stale:
+        lines.append("out of date, from an earlier build:\n")
+        lines += [f"  {os.path.relpath(output, here)}\n" for output in stale[:_LISTED]]
+        lines += [f"  and {len(stale) - _LISTED} more\n"] if len(stale) > _LISTED else []
     return "".join(lines)

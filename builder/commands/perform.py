@@ -12,6 +12,7 @@ from ..cache.file_digests import FileDigests
 from ..core.action import Action
 from ..core.digest import digest_bytes
 from ..core.diagnostics import BuildError, Diagnostic
+from ..core.timeline import span
 from ..execution.graph_file import definition_digest
 from ..execution.isolation import Mode, lazily
 from ..execution.layout import Layout
@@ -27,7 +28,8 @@ from . import watch
 from .analysis import read_actions
 from .built import Built, keep_statuses
 from .console import Console
-from .progress import listening
+from .events import Events
+from .progress import Listeners, listening
 from .request import Analysed, Request
 
 CACHE_VARIABLE = "RULES_EXECUTORCH_CACHE"
@@ -57,7 +59,18 @@ def open_machine(request: Request, name: str, options, console: Console) -> Mach
     digests = FileDigests(cache / "digests.sqlite")
     mode = lazily(lambda: _find_mode(options, sandboxes, console))
     workers = Workers(_workers_folder(), FIXED_ENVIRONMENT) if options.workers else None
-    return Machine(layout, host_toolchains(), store, results, digests, Processes(), sandboxes, mode, workers)
+    return Machine(
+        layout,
+        host_toolchains(),
+        store,
+        results,
+        digests,
+        Processes(),
+        sandboxes,
+        mode,
+        workers,
+        keep_sandboxes=options.sandbox_debug,
+    )
 
 
 def _workers_folder() -> Path:
@@ -102,6 +115,7 @@ def perform(
     sources: dict[str, tuple[int, ...]],
     options,
     console: Console,
+    events: Events,
 ) -> Built:
     """Go on with a build whose ninja asks for an action, or has ended with the error `status`."""
     ran = cached = 0
@@ -109,14 +123,14 @@ def perform(
     if status is None:
         machine = open_machine(request, analysed.name, options, console)
         try:
-            with listening(console, explain=options.explain) as listener:
+            with listening(console, explain=options.explain) as shown, span("execution", "execution"):
                 actions = read_actions(request)
                 by_digest = {definition_digest(action, machine.toolchains): action for action in actions}
-                status, tally, printed = serve(ninja, by_digest, machine, listener, printed)
+                status, tally, printed = serve(ninja, by_digest, machine, Listeners(shown, events), printed)
         finally:
             machine.digests.close()
         ran, cached = tally.counts[How.RAN], tally.counts[How.CACHED]
-        not_built = _not_built(actions, [failure.action for failure in tally.failures])
+        not_built = _not_built(machine.layout, actions, [failure.action for failure in tally.failures])
     keep_statuses(request, analysed, sources, outputs_of(request, analysed), console, succeeded=status == 0)
     if status != 0 and not not_built:
         raise BuildError(_complaint(printed))
@@ -152,13 +166,16 @@ def outputs_of(request: Request, analysed: Analysed) -> list[str]:
     return list(dict.fromkeys(str(layout.file(a)) for action in read_actions(request) for a in action.outputs))
 
 
-def _not_built(actions: Sequence[Action], failed: Sequence[Action]) -> frozenset[str]:
-    """The outputs of the failed actions and of all that need them; `actions` come after what they need."""
+def _not_built(layout: Layout, actions: Sequence[Action], failed: Sequence[Action]) -> frozenset[str]:
+    """The outputs of the failed actions and of all that need them, relative to the root.
+
+    `actions` come after what they need.
+    """
     lost = {output.exec_path for action in failed for output in action.outputs}
     for action in actions:
         if any(artifact.source is None and artifact.exec_path in lost for artifact in action.inputs):
             lost.update(output.exec_path for output in action.outputs)
-    return frozenset(lost)
+    return frozenset(os.path.relpath(layout.output(path), layout.root) for path in lost)
 
 
 def _complaint(printed: bytes) -> Diagnostic:

@@ -1,14 +1,22 @@
-"""Tells how a build goes on: lines for a log, a moving display for a terminal."""
+"""Tells how a build or a test goes on: lines for a log, a moving display for a terminal."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
 
 from ..core.action import Action
 from ..execution.runner import ActionFailed, How, Outcome
+from ..execution.scheduler import Listener
 from .console import Console
+
+# A log is told this often, in seconds, what has been running for so long.
+_PATIENCE = 60
+
+# More than these are counted, not listed, where it is shown what runs.
+_SHOWN = 8
 
 
 class Lines:
@@ -26,26 +34,47 @@ class Lines:
         self._running[action.outputs[0].exec_path] = (title(action), time.monotonic())
         self._show_running(action)
 
-    def finished(self, action: Action, outcome: Outcome) -> None:
+    def ended(self, action: Action) -> None:
+        """It runs no more, and somebody else tells how it ended."""
         self._running.pop(action.outputs[0].exec_path, None)
         self._done += 1
+
+    def finished(self, action: Action, outcome: Outcome) -> None:
+        self.ended(action)
         if self._explain and outcome.how is not How.UP_TO_DATE:
             self._print(_explanation(action, outcome))
         if outcome.printed.strip():
             self._print(f"{title(action)} printed:\n{outcome.printed.rstrip()}")
+        if outcome.reproduce:
+            self._print(f"{title(action)} ran in a sandbox that is kept\n  to run it again: {outcome.reproduce}")
 
     def failed(self, failure: ActionFailed) -> None:
-        self._running.pop(failure.action.outputs[0].exec_path, None)
-        self._done += 1
-        lines = [f"{self._console.styled('error:', 'red', self._console.err)} {failure}"]
+        self.ended(failure.action)
+        lines = [str(failure)]
         if failure.printed.strip():
             lines.append(failure.printed.rstrip())
         if failure.reproduce:
             lines.append(f"  to run it again: {failure.reproduce}")
-        self._print("\n".join(lines))
+        self.complain("\n".join(lines))
+
+    def complain(self, text: str) -> None:
+        """An error, in one line or more."""
+        self._print(f"{self._console.styled('error:', 'red', self._console.err)} {text}")
 
     def expected(self, total: int) -> None:
         self._total = max(self._total, total)
+
+    def say(self, text: str) -> None:
+        """A line of the result."""
+        self._console.say(text)
+
+    def still_running(self, seconds: float) -> str:
+        """What has been running for more than `seconds`, the longest first, or nothing."""
+        now = time.monotonic()
+        running = sorted(self._running.values(), key=lambda entry: entry[1])
+        old = [f"{name} ({now - since:.0f} s)" for name, since in running if now - since > seconds]
+        more = [f"{len(old) - _SHOWN} more"] if len(old) > _SHOWN else []
+        return ", ".join(old[:_SHOWN] + more)
 
     def _print(self, text: str) -> None:
         self._console.tell(text)
@@ -58,6 +87,29 @@ class Lines:
         # ninja tells its total when the first action ends.
         number = min(self._done + len(self._running), max(self._total, 1)) if self._total else self._done + 1
         return f"[{number}/{self._total or '?'}]"
+
+
+class Listeners:
+    """Several listeners as one."""
+
+    def __init__(self, *listeners: Listener):
+        self._listeners = listeners
+
+    def running(self, action: Action) -> None:
+        for listener in self._listeners:
+            listener.running(action)
+
+    def finished(self, action: Action, outcome: Outcome) -> None:
+        for listener in self._listeners:
+            listener.finished(action, outcome)
+
+    def failed(self, failure: ActionFailed) -> None:
+        for listener in self._listeners:
+            listener.failed(failure)
+
+    def expected(self, total: int) -> None:
+        for listener in self._listeners:
+            listener.expected(total)
 
 
 class Display(Lines):
@@ -73,8 +125,14 @@ class Display(Lines):
         now = time.monotonic()
         running = sorted(self._running.values(), key=lambda entry: entry[1])
         lines = [f"[{self._done}/{max(self._total, self._done)}] {len(running)} running"]
-        lines += [f"  {name} ({now - since:.0f} s)" for name, since in running[:8]]
+        lines += [f"  {name} ({now - since:.0f} s)" for name, since in running[:_SHOWN]]
         return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+
+    def say(self, text: str) -> None:
+        if self._console.out.isatty():
+            self._print(text)
+        else:
+            self._console.say(text)
 
     def _print(self, text: str) -> None:
         from rich.text import Text
@@ -89,7 +147,9 @@ class Display(Lines):
 def listening(console: Console, *, explain: bool = False) -> Iterator[Lines]:
     """The listener that suits the console, for as long as the build takes."""
     if not console.is_terminal:
-        yield Lines(console, explain=explain)
+        lines = Lines(console, explain=explain)
+        with _told_what_takes_long(lines, console) if console.progress else contextlib.nullcontext():
+            yield lines
         return
     import rich.console
     import rich.live
@@ -99,6 +159,25 @@ def listening(console: Console, *, explain: bool = False) -> Iterator[Lines]:
     live.get_renderable = lambda: display
     with live:
         yield display
+
+
+@contextlib.contextmanager
+def _told_what_takes_long(lines: Lines, console: Console) -> Iterator[None]:
+    """A log with no line for a long time would look like a build that hangs."""
+    over = threading.Event()
+
+    def tell() -> None:
+        while not over.wait(_PATIENCE):
+            if running := lines.still_running(_PATIENCE):
+                console.tell(f"still running: {running}")
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def title(action: Action) -> str:

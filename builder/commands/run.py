@@ -19,7 +19,9 @@ from ..execution.toolchains import host_toolchains
 from . import exit_codes
 from .analysis import read_runs
 from .build import build_targets, new_request, summarize, workspace_lock
+from .built import results
 from .console import Console
+from .events import recording_events
 
 # Where these point elsewhere, a Python program would not be the one that was built.
 _PYTHON_VARIABLES = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP")
@@ -29,11 +31,14 @@ def main(options, started_in: str) -> int:
     """The verb. Returns the program's exit code, or one of ours if it could not be built."""
     console = Console(sys.stderr, color=options.color, progress=options.progress)
     request = new_request(options)
-    with workspace_lock(request, console):
-        built = build_targets(request, options, console)
-        summarize(built, console)
+    with recording_events(options, request) as events, workspace_lock(request, console):
+        built = build_targets(request, options, console, events)
         if not built.succeeded:
-            return exit_codes.BUILD_FAILED
+            console.out.write(results(request, built))
+        summarize(built, console)
+        events.code = exit_codes.SUCCESS if built.succeeded else exit_codes.BUILD_FAILED
+        if not built.succeeded:
+            return events.code
         spec = _only_run(list(read_runs(request).items()), built.analysed, options.targets[0])
     layout = Layout(Path(request.root), built.analysed.name)
     parent = layout.state / "runs"

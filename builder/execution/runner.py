@@ -19,6 +19,7 @@ from ..cache.keys import Change, InputFile, explain, key_of_parts, key_parts
 from ..core.action import Action, Artifact, Toolchain
 from ..core.diagnostics import BuildError
 from ..core.store import ActionResult, OutputFile
+from ..core.timeline import span
 from .isolation import Mode
 from .layout import Layout
 from .leftovers import Leftovers, find_output, leftovers
@@ -44,11 +45,15 @@ class How(Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A successful action: where its outputs came from, what it printed, and what changed since its last run."""
+    """A successful action: where its outputs came from, what it printed, and what changed since its last run.
+
+    `reproduce` is a shell line that runs it again, if its sandbox was kept.
+    """
 
     how: How
     printed: str = ""
     changes: tuple[Change, ...] | None = None
+    reproduce: str | None = None
 
 
 class ActionFailed(Exception):
@@ -81,6 +86,7 @@ class Machine:
     sandboxes: Path
     mode: Callable[[], Mode]
     workers: Workers | None = None
+    keep_sandboxes: bool = False
 
     def identities(self, action: Action) -> dict[str, str]:
         """What enters the action's key, by toolchain."""
@@ -106,22 +112,44 @@ def run_action(
         ActionFailed: it failed; nothing of what was there has changed.
         Interrupted: the build is being stopped.
     """
-    try:
-        inputs = _needed_inputs(machine, action)
-        files = _digest(machine, inputs)
-    except OSError as error:
-        raise ActionFailed(action, f"cannot read its input: {error}") from error
-    reduced = dataclasses.replace(action, inputs=inputs, unused_inputs=None)
+    reduced, files = _read_inputs(machine, action)
     parts = list(key_parts(reduced, files, machine.identities(action)))
     try:
-        outcome = _reuse(machine, action, parts) if use_cache else None
+        outcome = None
+        if use_cache:
+            with span("cache", "look up"):
+                outcome = _reuse(machine, action, parts)
         if outcome is None:
             about_to_run(action)
-            result = _run(machine, reduced, files, timeout_seconds, log)
-            outcome = _keep(machine, action, parts, result, _changed(machine, reduced, files), log)
+            result, reproduce = _run(machine, reduced, files, timeout_seconds, log)
+            with span("outputs", "publish outputs"):
+                outcome = _keep(machine, action, parts, result, _changed(machine, reduced, files), log)
+            outcome = dataclasses.replace(outcome, reproduce=reproduce)
         return outcome
     except OSError as error:
         raise ActionFailed(action, f"could not be finished: {error}") from error
+
+
+def run_again(machine: Machine, action: Action) -> ActionResult:
+    """Run `action`, whose inputs are there, whatever is known of it; its outputs are in the machine's store only.
+
+    Raises:
+        ActionFailed: it failed.
+        Interrupted: the build is being stopped.
+    """
+    reduced, files = _read_inputs(machine, action)
+    return _run(machine, reduced, files, None, False)[0]
+
+
+def _read_inputs(machine: Machine, action: Action) -> tuple[Action, dict[str, InputFile]]:
+    """The action with those inputs only that it needs this time, and their digests."""
+    try:
+        with span("digests", "digest inputs"):
+            inputs = _needed_inputs(machine, action)
+            files = _digest(machine, inputs)
+    except OSError as error:
+        raise ActionFailed(action, f"cannot read its input: {error}") from error
+    return dataclasses.replace(action, inputs=inputs, unused_inputs=None), files
 
 
 def _reuse(machine: Machine, action: Action, parts: list[tuple[str, str]]) -> Outcome | None:
@@ -215,8 +243,11 @@ def _changed(machine: Machine, action: Action, files: Mapping[str, InputFile]) -
 
 def _run(
     machine: Machine, action: Action, files: Mapping[str, InputFile], timeout_seconds: float | None, log: bool
-) -> ActionResult:
-    """Run the action in a sandbox and store what it made. A failure leaves the sandbox, to be looked into."""
+) -> tuple[ActionResult, str | None]:
+    """Run the action in a sandbox and store what it made. A failure leaves the sandbox, to be looked into.
+
+    Returns what was stored, and how to run it again if the sandbox is kept.
+    """
     paths = {artifact.exec_path: machine.layout.file(artifact) for artifact in action.inputs}
     threads = {"OMP_NUM_THREADS": str(action.resources.cpus)}
     try:
@@ -244,8 +275,10 @@ def _run(
         raise ActionFailed(action, reason, _text_of(command, folder), reproduction(folder)) from error
     except OSError as error:
         raise ActionFailed(action, f"could not be run: {error}", "", reproduction(folder)) from error
+    if machine.keep_sandboxes:
+        return result, reproduction(folder)
     shutil.rmtree(folder, ignore_errors=True)
-    return result
+    return result, None
 
 
 def _layers(machine: Machine, action: Action, files: Mapping[str, InputFile]) -> tuple[Layer, ...]:
@@ -261,7 +294,8 @@ def _layers(machine: Machine, action: Action, files: Mapping[str, InputFile]) ->
 
 def _run_in(machine: Machine, action: Action, command: Command, folder: Path) -> ActionResult:
     mode = machine.mode()
-    completed = execute(command, folder, machine.processes, mode, machine.workers)
+    with span("run", "run in the sandbox"):
+        completed = execute(command, folder, machine.processes, mode, machine.workers)
     left = leftovers(completed.root, command.files, command.outputs, copied=mode is not Mode.NAMESPACES)
     if reason := _fault(completed, left, command, folder):
         text = _text_of(command, folder)
@@ -276,7 +310,8 @@ def _run_in(machine: Machine, action: Action, command: Command, folder: Path) ->
     for path in command.outputs:
         made = find_output(completed.root, path, command.files)
         assert made is not None  # _fault has looked
-        outputs[path] = OutputFile(machine.store.put(made), executable=bool(made.stat().st_mode & 0o100))
+        with span("outputs", f"store {path}"):
+            outputs[path] = OutputFile(machine.store.put(made), executable=bool(made.stat().st_mode & 0o100))
     printed = [machine.store.put(file) if file.stat().st_size else None for file in completed.printed]
     return ActionResult(outputs, *printed)
 

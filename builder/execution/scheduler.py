@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..core.action import Action
+from ..core.timeline import span
 from .ninja import Ninja, reap
 from .processes import Interrupted
 from .runner import ActionFailed, How, Machine, Outcome, run_action
@@ -59,7 +60,8 @@ class _Serial:
     def run(self, machine: Machine, action: Action) -> bool:
         """Run one action and tell of it; whether it succeeded. An exception that is a bug becomes a failure."""
         try:
-            outcome = run_action(machine, action, about_to_run=self._about_to_run)
+            with span("action", f"{action.mnemonic} {action.owner}", output=action.outputs[0].exec_path):
+                outcome = run_action(machine, action, about_to_run=self._about_to_run)
         except Interrupted:
             return False
         except ActionFailed as failure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ _COMMANDS = {
     "export": "export one method of a model: its graph and its constants",
     "lower": "lower exported methods to a program",
     "inspect": "say what a program holds",
+    "difference": "say where two programs differ first",
     "operators": "list the operators that the target runtime has",
 }
 
@@ -35,6 +37,11 @@ def main(argv: Sequence[str]) -> int:
     command = importlib.import_module(f".{arguments.command}_command", __package__)
     try:
         command.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who was reading has seen enough; python would complain again when it closes standard output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
     except (LoweringError, InvalidFileError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -40,7 +40,7 @@ def summarize(program_file: ProgramFile) -> dict[str, Any]:
     named = [{"key": entry.key, "bytes": sizes[entry.segment_index]} for entry in program.named_data or ()]
     segments = [
         {"index": index, "content": content, "offset": segment.offset, "bytes": segment.size}
-        for index, (segment, content) in enumerate(zip(program_file.segments, _segment_contents(program_file)))
+        for index, (segment, content) in enumerate(zip(program_file.segments, segment_contents(program_file)))
     ]
     return {
         "version": program.version,
@@ -57,8 +57,8 @@ def _entries(table: schema.SubsegmentOffsets | None) -> int:
     return max(len(table.offsets) - 1, 0) if table else 0
 
 
-def _segment_contents(program_file: ProgramFile) -> list[str]:
-    """What each segment is for."""
+def segment_contents(program_file: ProgramFile) -> list[str]:
+    """What each segment is for, by its index."""
     program = program_file.program
     contents = ["unused"] * len(program_file.segments)
 
