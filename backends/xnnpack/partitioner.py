@@ -26,6 +26,7 @@ _WHOLE = [
     aten.hardsigmoid.default,
     aten.hardswish.default,
     aten.matmul.default,
+    aten.pad.default,
     aten.prelu.default,
     aten.scaled_dot_product_attention.default,
     aten.upsample_bilinear2d.vec,

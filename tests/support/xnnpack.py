@@ -29,6 +29,8 @@ def lower(
     model: torch.nn.Module, inputs: Sequence[Any], *, dynamic_shapes: Any = None, **options: Any
 ) -> EdgeProgramManager:
     """Export and delegate; `options` are XnnpackPartitioner's, by default without the cost rule."""
+    if dynamic_shapes is not None and isinstance(model, Lambda):
+        dynamic_shapes = (dynamic_shapes,)  # of its variable arguments
     program = torch.export.export(model.eval(), tuple(inputs), dynamic_shapes=dynamic_shapes)
     return to_edge_transform_and_lower(program, partitioner=XnnpackPartitioner(**{"cost_rule": False, **options}))
 

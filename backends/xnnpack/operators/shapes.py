@@ -110,7 +110,16 @@ def constant_pad(b: Builder, val: Any, x: Value, pad: Sequence[int], value: floa
     missing = x.rank - len(pad) // 2
     before = (0,) * missing + tuple(pad[-2::-2])
     after = (0,) * missing + tuple(pad[::-2])
-    return b.node("StaticConstantPad", [x], tuple(val.shape), pre_paddings=before, post_paddings=after, padding_value=float(value))  # fmt: skip
+    return b.node(
+        "StaticConstantPad", [x], tuple(val.shape), pre_paddings=before, post_paddings=after, padding_value=float(value)
+    )  # fmt: skip
+
+
+@operator(aten.pad.default)
+def pad_(b: Builder, val: Any, x: Value, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Value:
+    if mode != "constant":
+        raise Unsupported(f"XNNPACK pads with a number, not in mode {mode}")
+    return constant_pad(b, val, x, pad, 0.0 if value is None else value)
 
 
 @operator(aten.pixel_shuffle.default)

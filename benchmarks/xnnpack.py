@@ -1,0 +1,183 @@
+"""Lowering to XNNPACK: ExecuTorch's engine and partitioner, and this project's, on the same models, in one run.
+
+    python benchmarks/xnnpack.py [--models transformer6,mobilenet] [--repeat 3]
+
+Each figure is the median of runs in fresh processes, the two engines in turn. Seconds are from the
+exported program to bytes. Nodes are operators on tensors; arithmetic is that of products and
+convolutions, in multiplications and additions; latency is on the official runtime.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import models  # noqa: E402
+from lowering import planned_bytes  # noqa: E402
+from measure import Stopwatch, in_child, latency_ms, medians, versions  # noqa: E402
+
+ENGINES = ("executorch", "rules_executorch")
+
+aten = torch.ops.aten
+
+
+def lower_with_executorch(program: torch.export.ExportedProgram, watch: Stopwatch, path: Path) -> Any:
+    """ExecuTorch's documented path; returns the delegated program."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    with watch.stage("lower"):
+        edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+        delegated = edge.exported_program()
+        lowered = edge.to_executorch()
+        with open(path, "wb") as file:
+            lowered.write_to_file(file)
+    return delegated
+
+
+def lower_with_ours(program: torch.export.ExportedProgram, watch: Stopwatch, path: Path) -> Any:
+    """The same calls, with the imports changed."""
+    from rules_executorch.backends.xnnpack import XnnpackPartitioner
+    from rules_executorch.lowering import to_edge_transform_and_lower
+
+    with watch.stage("lower"):
+        edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+        delegated = edge.exported_program()
+        lowered = edge.to_executorch()
+        with open(path, "wb") as file:
+            lowered.write_to_file(file)
+    return delegated
+
+
+def measure(engine: str, model: str) -> dict:
+    """Lower `model` in this process, once, after a small model that warms the imports up."""
+    lower = {"executorch": lower_with_executorch, "rules_executorch": lower_with_ours}[engine]
+    torch.set_num_threads(2)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        path = Path(folder) / "model.pte"
+        small = torch.nn.Linear(2, 2).eval()
+        lower(torch.export.export(small, (torch.randn(1, 2),)), Stopwatch(), path)
+        module, inputs = models.make(model)
+        program = torch.export.export(module, inputs)
+        gc.collect()
+        watch = Stopwatch()
+        delegated = lower(program, watch, path)
+        return {
+            "seconds": watch.seconds["lower"],
+            "pte_bytes": path.stat().st_size,
+            "planned_bytes": planned_bytes(path),
+            **shares(delegated),
+            **run(path, inputs, module(*inputs)),
+        }
+
+
+def run(path: Path, inputs: Any, expected: torch.Tensor) -> dict:
+    """Latency and error against eager, on the official runtime."""
+    from executorch.runtime import Runtime
+
+    method = Runtime.get().load_program(path).load_method("forward")
+    error = (method.execute(list(inputs))[0] - expected).abs().max().item()
+    return {"latency_ms": latency_ms(lambda: method.execute(list(inputs)), 2.0), "max_error": error}
+
+
+def shares(program: torch.export.ExportedProgram) -> dict:
+    """How many partitions there are, and how much of the program is in them."""
+    delegates = [module for module in program.graph_module.modules() if hasattr(module, "original_module")]
+    programs = [getattr(module, "original_program", None) or module.original_module for module in delegates]
+    inside = [node for partition in programs for node in operators(partition.graph_module)]
+    outside = list(operators(program.graph_module))
+    arithmetic_inside = sum(map(arithmetic, inside))
+    return {
+        "partitions": len(delegates),
+        "nodes_inside": len(inside),
+        "nodes_outside": len(outside),
+        "arithmetic": arithmetic_inside / max(arithmetic_inside + sum(map(arithmetic, outside)), 1),
+    }
+
+
+def operators(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
+    """Nodes that compute tensors, of either engine's graphs."""
+    for node in module.graph.nodes:
+        name = operator_name(node)
+        if node.op == "call_function" and "::" in name and not name.startswith(("aten::sym_", "executorch_call")):
+            yield node
+
+
+def operator_name(node: torch.fx.Node) -> str:
+    """"aten::mm", of a torch operator or of ExecuTorch's wrapper around it."""
+    schema = getattr(node.target, "_schema", None)
+    return schema.name if schema is not None else ""
+
+
+def arithmetic(node: torch.fx.Node) -> int:
+    """Multiplications of a product or a convolution; 0 of all else."""
+    name, val = operator_name(node), node.meta["val"]
+    if name in ("aten::mm", "aten::bmm", "aten::matmul", "aten::linear"):
+        return val.numel() * node.args[0].meta["val"].shape[-1]
+    if name == "aten::addmm":
+        return val.numel() * node.args[1].meta["val"].shape[-1]
+    if name == "aten::scaled_dot_product_attention":
+        query, key = (argument.meta["val"] for argument in node.args[:2])
+        return query.numel() * key.shape[-2] + val.numel() * key.shape[-2]
+    if name == "aten::convolution":
+        weight = node.args[1].meta["val"]
+        return val.numel() * math.prod(weight.shape[1:])
+    return 0
+
+
+def table(results: dict[str, dict[str, dict]]) -> str:
+    """The results as a Markdown table: a row a model and engine, and a row of ratios."""
+    lines = [
+        "| model | engine | lower s | partitions | nodes inside | nodes outside | arithmetic inside "
+        "| .pte MB | planned kB | latency ms | error |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for model, by_engine in results.items():
+        for engine in ENGINES:
+            r = by_engine[engine]
+            lines.append(
+                f"| {model} | {engine} | {r['seconds']:.2f} | {r['partitions']} | {r['nodes_inside']} "
+                f"| {r['nodes_outside']} | {r['arithmetic']:.0%} | {r['pte_bytes'] / 1e6:.2f} "
+                f"| {r['planned_bytes'] / 1e3:.0f} | {r['latency_ms']:.2f} | {r['max_error']:.1e} |"
+            )
+        theirs, ours = (by_engine[e] for e in ENGINES)
+        lines.append(
+            f"| {model} | ratio | **{theirs['seconds'] / ours['seconds']:.0f}×** | | | | "
+            f"| {theirs['pte_bytes'] / ours['pte_bytes']:.2f}× | {theirs['planned_bytes'] / ours['planned_bytes']:.2f}× "
+            f"| **{theirs['latency_ms'] / ours['latency_ms']:.2f}×** | |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(models.MODELS), help="comma-separated; default: all")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each engine and model (default 3)")
+    parser.add_argument("--child", nargs=2, metavar=("ENGINE", "MODEL"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(measure(*options.child)))
+        return
+    results: dict[str, dict[str, dict]] = {}
+    for model in options.models.split(","):
+        runs: dict[str, list[dict]] = {engine: [] for engine in ENGINES}
+        for _ in range(options.repeat):
+            for engine in ENGINES:
+                runs[engine].append(in_child(__file__, "--child", engine, model))
+                print(f"{model} {engine}: {runs[engine][-1]['seconds']:.2f} s", file=sys.stderr)
+        results[model] = {engine: medians(runs[engine]) for engine in ENGINES}
+    print(f"{versions()}; median of {options.repeat}\n\n{table(results)}")
+
+
+if __name__ == "__main__":
+    main()
