@@ -14,6 +14,7 @@ import torch
 from rules_executorch.lowering.command.main import main
 from safetensors.torch import load_file, save_file
 
+from support.children import python_path
 from support.official_runtime import run_methods
 
 MODEL = """
@@ -138,7 +139,7 @@ def run_apart(folder: Path, *arguments: str, seed: str = "0") -> Done:
     done = subprocess.run(
         [sys.executable, "-m", "rules_executorch.lowering", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": seed},
+        env={**os.environ, "PYTHONPATH": python_path(folder), "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": seed},
         capture_output=True,
         text=True,
         timeout=120,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ from torch import nn
 from torch.export import ExportedProgram
 from torch.fx.passes.infra.pass_base import PassResult
 
+from support.children import python_path
 from support.official_runtime import run_methods
 
 
@@ -210,7 +212,9 @@ def test_dump_and_maps_describe_the_program(capsys: pytest.CaptureFixture[str]):
 
 def test_importing_the_package_imports_no_torch():
     code = "import sys, rules_executorch.lowering; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    environment = {**os.environ, "PYTHONPATH": python_path()}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "False"
 
 

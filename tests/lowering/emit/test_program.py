@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from rules_executorch.lowering.emit.emit import emit_program
 from rules_executorch.lowering.errors import LoweringError
 from rules_executorch.lowering.format.read import read_pte
 from rules_executorch.lowering.format.write import pte_bytes
+from support.children import python_path
 from support.emission import assert_same, check, edge, emit
 from support.modules import Apply
 from support.official_runtime import run_methods
@@ -184,7 +184,7 @@ print(hashlib.sha256(pte_bytes(emit(encoder, (torch.randn(1, 5, 16),)))).hexdige
 def test_the_same_program_gives_the_same_bytes_in_processes_with_other_hash_seeds() -> None:
     digests = set()
     for seed in ("1", "2"):
-        environment = {"PYTHONHASHSEED": seed, "PATH": "", "PYTHONPATH": str(Path(__file__).parents[2])}
+        environment = {"PYTHONHASHSEED": seed, "PATH": "", "PYTHONPATH": python_path()}
         command = [sys.executable, "-c", _PROGRAM]
         digests.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     assert len(digests) == 1

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.children import python_path
+
 MODEL = """
 import torch
 from rules_executorch.lowering.interchange import save_program
@@ -33,7 +35,7 @@ def export_in(folder: Path, hash_seed: str) -> tuple[bytes, bytes]:
     subprocess.run(
         [sys.executable, "-c", "import model; model.save_program(model.program, 'g', 'c')"],
         cwd=folder,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": python_path(folder), "OMP_NUM_THREADS": "1"},
         check=True,
         timeout=120,
     )
