@@ -11,6 +11,10 @@ if TYPE_CHECKING:  # whoever only reads a file needs its errors, and not torch
     import torch.fx
 
 
+# node.meta's key for the name by which the user knows a node that was renamed.
+GIVEN_NAME = "given_name"
+
+
 class LoweringError(Exception):
     """A program that cannot be lowered as asked. The message is complete: it is shown as it is.
 
@@ -23,7 +27,7 @@ class LoweringError(Exception):
         self.remedies = tuple(remedies)
         lines = [message]
         if node is not None:
-            lines.append(f"  node: {node.name} = {node.target}")
+            lines.append(f"  node: {node.meta.get(GIVEN_NAME, node.name)} = {node.target}")
             source = source_line(node)
             if source:
                 lines.append(f"  from: {source}")
@@ -33,6 +37,13 @@ class LoweringError(Exception):
 
 class InvalidFileError(Exception):
     """A file that is not what it should be: one line that names the file's kind and the defect."""
+
+    def __init__(self, message: str):
+        # A message may quote what stands in the file, which may be all of it.
+        super().__init__(message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…")
+
+
+_LONGEST = 500
 
 
 def source_line(node: torch.fx.Node) -> str | None:

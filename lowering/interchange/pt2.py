@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import re
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -41,7 +43,8 @@ def load_pt2(path: str | os.PathLike[str]) -> ExportedProgram:
     path = os.fspath(path)
     try:
         _check(path)
-        program = torch.export.load(path)
+        with _silent(logging.getLogger("torch.export")):
+            program = torch.export.load(path)
     except (FileNotFoundError, InvalidFileError):
         raise
     except Exception as error:  # whatever a malformed archive makes zipfile, json or torch say
@@ -49,6 +52,16 @@ def load_pt2(path: str | os.PathLike[str]) -> ExportedProgram:
     # Guards are Python text that running the program would compile; bounds are in range_constraints too.
     program._guards_code = []
     return program
+
+
+@contextmanager
+def _silent(logger: logging.Logger) -> Iterator[None]:
+    """Without what torch logs before it raises: the traceback of a first attempt."""
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _check(path: str) -> None:
