@@ -161,7 +161,9 @@ def _lower(
     config_file = ctx.write(f"{ctx.label.name}.lower.json", json.dumps(config, indent=1) + "\n")
     program = ctx.declare_output(f"{ctx.label.name}.pte")
     report = ctx.declare_output(f"{ctx.label.name}.report.json")
-    arguments = ("--config", config_file.exec_path, "--out", program.exec_path, "--report", report.exec_path)
+    arguments = ["--config", config_file.exec_path, "--out", program.exec_path, "--report", report.exec_path]
+    # Where actions find what earlier ones kept, and leave what they keep themselves (see Action.keeps_for).
+    arguments += ["--known", ".toolchain/kept", "--keep", "~/kept"]
     ctx.run(
         "LowerModel",
         toolchain="python",
@@ -171,6 +173,7 @@ def _lower(
         also=required_toolchains(code),
         resources=_TORCH,
         preloads=(_preload(engine, _WARM_UP), *([_preload(compilers, *modules)] if modules else [])),
+        keeps_for=python_files(code),
     )
     return program, report
 

@@ -128,6 +128,7 @@ class RuleContext:
         resources: Resources = Resources(),
         unused_inputs: Artifact | None = None,
         preloads: Sequence[Preload] = (),
+        keeps_for: Iterable[Artifact] = (),
     ) -> None:
         """Declare an action; the fields are Action's. An input given several times counts once."""
         self.actions.append(
@@ -143,6 +144,7 @@ class RuleContext:
                 owner=str(self.label),
                 unused_inputs=unused_inputs,
                 preloads=tuple(preloads),
+                keeps_for=tuple(dict.fromkeys(keeps_for)),
             )
         )
 

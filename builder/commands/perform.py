@@ -70,6 +70,7 @@ def open_machine(request: Request, name: str, options, console: Console) -> Mach
         mode,
         workers,
         keep_sandboxes=options.sandbox_debug,
+        kept=cache / "kept",
     )
 
 

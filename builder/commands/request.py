@@ -26,7 +26,7 @@ Request = namedtuple("Request", "root package patterns configs state folder sect
 Analysed = namedtuple("Analysed", "name total targets read")
 
 # The same answer from another version of this file would be misread.
-_FORMAT = 2
+_FORMAT = 3
 
 _TOOLS = ("bash", "c++", "g++", "clang++", "ar", "llvm-ar")
 

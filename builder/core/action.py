@@ -78,7 +78,10 @@ class Action:
     lists the exec_paths, one per line, of inputs that do not matter this time. Neither those nor the
     list itself are seen by the action or part of its key, so that changing them does not run it again.
 
-    `preloads` change how soon a Python action is done, and nothing else: they are in no key.
+    `preloads` change how soon a Python action is done, and nothing else: they are in no key. Nor is
+    `keeps_for`: where there is any, the action finds at `.toolchain/kept/`, read-only, the files that earlier
+    actions left in `kept/` in their home, with the same toolchain and the same content of these inputs. It
+    verifies what it finds, and makes the same outputs with it and without.
     """
 
     mnemonic: str
@@ -92,6 +95,7 @@ class Action:
     owner: str = ""
     unused_inputs: Artifact | None = None
     preloads: tuple[Preload, ...] = ()
+    keeps_for: tuple[Artifact, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.outputs:

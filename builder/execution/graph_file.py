@@ -12,7 +12,7 @@ from ..core.action import Action, Artifact, Preload, Resources, RunSpec, Toolcha
 
 
 def definition_digest(action: Action, toolchains: Mapping[str, Toolchain]) -> str:
-    """What ninja compares to see that an action is no longer the one that ran: all of it but the owner and preloads."""
+    """What ninja compares to see that an action is no longer the one that ran: all that can change what it makes."""
     names = [action.toolchain, *action.also]
     definition = [
         [action.mnemonic, action.toolchain, action.argv, sorted(action.environment.items()), action.also],
@@ -25,9 +25,10 @@ def definition_digest(action: Action, toolchains: Mapping[str, Toolchain]) -> st
 
 
 def actions_to_json(actions: Sequence[Action]) -> dict[str, Any]:
-    """Actions as plain data; an artifact or preload that many of them name is written once."""
+    """Actions as plain data; what many of them name is written once."""
     numbers: dict[Artifact, int] = {}
     preloads: dict[Preload, int] = {}
+    groups: dict[tuple[Artifact, ...], int] = {}
 
     def number(artifact: Artifact) -> int:
         return numbers.setdefault(artifact, len(numbers))
@@ -45,11 +46,13 @@ def actions_to_json(actions: Sequence[Action]) -> dict[str, Any]:
             "owner": action.owner,
             "unused_inputs": None if action.unused_inputs is None else number(action.unused_inputs),
             "preloads": [preloads.setdefault(preload, len(preloads)) for preload in action.preloads],
+            "keeps_for": groups.setdefault(action.keeps_for, len(groups)),
         }
         for action in actions
     ]
     shared = [[preload.steps, preload.import_roots, [number(a) for a in preload.inputs]] for preload in preloads]
-    return {"artifacts": [_artifact_to_json(a) for a in numbers], "preloads": shared, "actions": rows}
+    kept = [[number(a) for a in group] for group in groups]
+    return {"artifacts": [_artifact_to_json(a) for a in numbers], "preloads": shared, "groups": kept, "actions": rows}
 
 
 def actions_from_json(data: Mapping[str, Any]) -> list[Action]:
@@ -60,6 +63,7 @@ def actions_from_json(data: Mapping[str, Any]) -> list[Action]:
         return tuple(artifacts[n] for n in numbers)
 
     preloads = [Preload(tuple(steps), tuple(roots), several(inputs)) for steps, roots, inputs in data["preloads"]]
+    groups = [several(numbers) for numbers in data["groups"]]
     return [
         Action(
             mnemonic=row["mnemonic"],
@@ -73,6 +77,7 @@ def actions_from_json(data: Mapping[str, Any]) -> list[Action]:
             owner=row["owner"],
             unused_inputs=None if row["unused_inputs"] is None else artifacts[row["unused_inputs"]],
             preloads=tuple(preloads[n] for n in row["preloads"]),
+            keeps_for=groups[row["keeps_for"]],
         )
         for row in data["actions"]
     ]

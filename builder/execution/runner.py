@@ -21,6 +21,7 @@ from ..core.diagnostics import BuildError
 from ..core.store import ActionResult, OutputFile
 from ..core.timeline import span
 from .isolation import Mode
+from .kept import KEPT, keep, kept_folder
 from .layout import Layout
 from .leftovers import Leftovers, find_output, leftovers
 from .outputs import are_there, link_trees_beside, publish
@@ -74,7 +75,7 @@ class Machine:
     `sandboxes` is the folder in which actions get theirs. It is outside of the workspace, so that an
     action that looks for something in the folders above its own does not find the workspace.
     `mode` finds out, when first asked, how they are kept to what they declare. `workers`, if any, run
-    those that say what can be preloaded for them.
+    those that say what can be preloaded for them. `kept` is where is kept what actions keep for later ones.
     """
 
     layout: Layout
@@ -87,6 +88,7 @@ class Machine:
     mode: Callable[[], Mode]
     workers: Workers | None = None
     keep_sandboxes: bool = False
+    kept: Path | None = None
 
     def identities(self, action: Action) -> dict[str, str]:
         """What enters the action's key, by toolchain."""
@@ -266,6 +268,9 @@ def _run(
         )
     except BuildError as error:
         raise ActionFailed(action, str(error)) from error
+    kept = kept_folder(machine.kept, action, files, machine.identities(action)) if machine.kept else None
+    if kept:
+        command = dataclasses.replace(command, trees={**command.trees, KEPT: kept})
     machine.sandboxes.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{action.mnemonic}-", dir=machine.sandboxes))
     try:
@@ -275,6 +280,8 @@ def _run(
         raise ActionFailed(action, reason, _text_of(command, folder), reproduction(folder)) from error
     except OSError as error:
         raise ActionFailed(action, f"could not be run: {error}", "", reproduction(folder)) from error
+    if kept:
+        keep(folder / "home" / KEPT, kept)
     if machine.keep_sandboxes:
         return result, reproduction(folder)
     shutil.rmtree(folder, ignore_errors=True)

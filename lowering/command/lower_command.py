@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch.export import ExportedProgram
 
+from ..delegation.preprocess_cache import FolderCache, caching
 from ..errors import LoweringError
 from ..files import replacing
 from ..interchange import load_program
@@ -23,6 +24,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("--config", required=True, help="the configuration: a file, or JSON itself")
     parser.add_argument("--out", required=True, type=Path, help="where the program goes: a .pte")
+    parser.add_argument(
+        "--known", type=Path, metavar="DIR", help="what backends made of partitions before, left there from --keep"
+    )
+    parser.add_argument("--keep", metavar="DIR", help="where to keep what they make now (~ is the home folder)")
     parser.add_argument("--report", required=True, type=Path, help="where the report goes: JSON")
 
 
@@ -36,10 +41,24 @@ def run(arguments: argparse.Namespace) -> None:
         import_module(backend["module"], f"backend {label}")
     recipe = recipe_of(config)
     session = ExportSession(_source(config, recipe), export_recipe=recipe, constant_methods=config.constant_methods)
-    session.export()
+    _export(session, arguments)
     session.save_to_pte(arguments.out)
     with replacing(arguments.report) as temporary:
         temporary.write_text(json.dumps(report(session), indent=1) + "\n", encoding="utf-8")
+
+
+def _export(session: ExportSession, arguments: argparse.Namespace) -> None:
+    """Run the session's stages; with folders to keep results in, say how many partitions were compiled.
+
+    That is printed rather than put into the report, which is the same however much was known.
+    """
+    if arguments.keep is None or arguments.known is None:
+        session.export()
+        return
+    with caching(FolderCache(arguments.known, Path(arguments.keep).expanduser())) as tally:
+        session.export()
+    if total := tally.preprocessed + tally.cached:
+        print(f"{total} partition{'s' * (total != 1)}: {tally.preprocessed} preprocessed, {tally.cached} from the cache")
 
 
 def _source(config: LowerConfig, recipe: ExportRecipe) -> dict[str, Model] | dict[str, ExportedProgram]:

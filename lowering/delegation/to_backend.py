@@ -19,11 +19,12 @@ import torch.fx
 from torch.export import ExportedProgram
 
 from ..errors import LoweringError
-from .backend import CompileSpec, DelegationSpec, Partitioner, PartitionResult, PreprocessResult, backend
+from .backend import CompileSpec, DelegationSpec, Partitioner, PartitionResult, backend
 from .cut import cut_partitions
 from .graph_copy import attribute_of, copy_program
 from .lowered_module import LoweredBackendModule
 from .partitioning import WholeGraphPartitioner
+from .preprocessing import Partition, preprocess
 
 Delegation = Union[Partitioner, DelegationSpec]
 Delegations = Union[Delegation, Sequence[Delegation], None]
@@ -150,19 +151,12 @@ def _preprocess(delegates: Mapping[str, Sequence[LoweredBackendModule]]) -> None
         for module in modules:
             by_backend.setdefault(module.backend_id, {}).setdefault(method, []).append(module)
     for backend_id, modules_of in by_backend.items():
-        results = backend(backend_id).preprocess_multimethod(
-            {method: [copy_program(m.original_program) for m in modules] for method, modules in modules_of.items()},
-            {method: [m.compile_specs for m in modules] for method, modules in modules_of.items()},
-        )
+        work = {method: [Partition.of(module) for module in modules] for method, modules in modules_of.items()}
+        preprocess(backend_id, work)
         for method, modules in modules_of.items():
-            answers = results.get(method, ())
-            if len(answers) != len(modules) or not all(isinstance(a, PreprocessResult) for a in answers):
-                raise TypeError(
-                    f"{backend_id}.preprocess_multimethod must return one PreprocessResult for each of the "
-                    f"{len(modules)} partitions of method {method!r}, not {answers!r}"
-                )
-            for module, answer in zip(modules, answers):
-                module.result = answer
+            for module, partition in zip(modules, work[method]):
+                assert partition.result is not None
+                module.result = partition.result
 
 
 def _check_same_graph(before: torch.fx.GraphModule, after: torch.fx.GraphModule, partitioner: str) -> None:

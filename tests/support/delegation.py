@@ -16,6 +16,7 @@ from rules_executorch.lowering.delegation.backend import (
     register_backend,
 )
 from rules_executorch.lowering.delegation.partitioning import graph_modules, tag_constant_data, tag_mutated_buffer
+from rules_executorch.lowering.errors import GIVEN_NAME
 from torch.export import ExportedProgram
 
 
@@ -26,7 +27,7 @@ class Recorder(BackendDetails):
 
     @staticmethod
     def preprocess(edge_program, compile_specs):  # type: ignore[no-untyped-def]
-        names = ",".join(node.name for node in edge_program.graph.nodes)
+        names = ",".join(node.meta.get(GIVEN_NAME, node.name) for node in edge_program.graph.nodes)
         return PreprocessResult(names.encode())
 
     @classmethod
@@ -44,7 +45,7 @@ register_backend("OtherRecorder", OtherRecorder)
 
 
 def names_of(program: ExportedProgram) -> list[str]:
-    return [node.name for node in program.graph.nodes if node.op == "call_function"]
+    return [node.meta.get(GIVEN_NAME, node.name) for node in program.graph.nodes if node.op == "call_function"]
 
 
 class TagBy(Partitioner):
