@@ -12,7 +12,7 @@ from ..format.container import Data, Segment, align
 from ..format.program import ProgramFile
 from ..format.schema import BlobLocation
 from .config import EmitConfig
-from .pools import ConstantPool, Pools, StatePool
+from .pools import ConstantPool, Pools, StatePool, is_zero
 
 _STATE_ALIGNMENT = 16
 
@@ -65,13 +65,13 @@ def _state(pool: StatePool, segments: _Segments) -> schema.SubsegmentOffsets | N
     """Initial values; equal ones are stored once, and all that are zero lie in the largest of these."""
     if not pool.initial:
         return None
-    zeros = max((len(data) for data in pool.initial if _is_zero(data)), default=0)
+    zeros = max((len(data) for data in pool.initial if is_zero(data)), default=0)
     starts: dict[bytes, int] = {}
     parts: list[tuple[int, Data]] = []
     offsets, end = [0], align(zeros, _STATE_ALIGNMENT)
     for data in pool.initial:
         content = bytes(data)
-        if _is_zero(data):
+        if is_zero(data):
             offsets.append(0)
             continue
         if content not in starts:
@@ -80,10 +80,6 @@ def _state(pool: StatePool, segments: _Segments) -> schema.SubsegmentOffsets | N
             end = align(end + len(data), _STATE_ALIGNMENT)
         offsets.append(starts[content])
     return schema.SubsegmentOffsets(segments.add(end, parts), tuple(offsets))
-
-
-def _is_zero(data: Data) -> bool:
-    return not any(data.tobytes().strip(b"\0")) if isinstance(data, memoryview) else not any(data)
 
 
 def _blobs(

@@ -73,8 +73,10 @@ class StatePool:
     def add(self, name: str, initial: torch.Tensor, shared: bool, alignment: int) -> int:
         """The slot of a method's buffer. With `shared`, methods that share a name share the place.
 
-        Of those the first one brings the initial value, so that loading a second method does not
-        undo what the first has written.
+        What loading a second method must not do is to undo what the first has written. So a shared
+        buffer of zeros has no initial value: memory for state is zero at first, as ExecuTorch's own
+        shared buffers rely on. Any other is brought by the first method alone, by name, which is
+        then to be loaded before another is run.
 
         Raises:
             LoweringError: a shared buffer has another dtype or shape in another method.
@@ -91,8 +93,10 @@ class StatePool:
             self.slots.append(StateSlot(first.offset, first.nbytes, 0))
             return len(self.slots) - 1
         view = tensor_bytes(initial)
-        self.initial.append(view)
-        self.slots.append(StateSlot(self.end, len(view), len(self.initial)))
+        stored = not (shared and is_zero(view))
+        if stored:
+            self.initial.append(view)
+        self.slots.append(StateSlot(self.end, len(view), len(self.initial) if stored else 0))
         self.end = align(self.end + len(view), alignment)
         if shared:
             self._shared[name] = (len(self.slots) - 1, *kind)
@@ -153,6 +157,11 @@ class Pools:
     blobs: BlobPool = field(default_factory=BlobPool)
     external: ExternalPool = field(default_factory=ExternalPool)
     named_data: NamedDataStore = field(default_factory=NamedDataStore)
+
+
+def is_zero(data: Data) -> bool:
+    """Whether all bytes are zero."""
+    return not any(data.tobytes().strip(b"\0")) if isinstance(data, memoryview) else not any(data)
 
 
 def dense(tensor: torch.Tensor, dim_order: tuple[int, ...]) -> torch.Tensor:
