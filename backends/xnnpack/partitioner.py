@@ -15,6 +15,7 @@ from torch.fx import Node
 from .convert import LIFTED, Converter
 from .cost import is_worth
 from .graph import Unsupported, Value
+from .operators.quantized import belongs
 from .preprocess import BACKEND_ID
 
 aten = torch.ops.aten
@@ -77,7 +78,7 @@ class XnnpackPartitioner(Partitioner):
             return False
 
         return partition_supported(
-            exported_program, supports, DelegationSpec(BACKEND_ID), worth=worth, share_constants=True
+            exported_program, supports, DelegationSpec(BACKEND_ID), worth=worth, belongs=belongs, share_constants=True
         )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 
 import torch.fx
 from torch.export import ExportedProgram
@@ -22,26 +23,37 @@ Supports = Callable[[torch.fx.Node], bool]
 Worth = Callable[[Sequence[torch.fx.Node]], bool]
 
 
+class Companion(Enum):
+    """What a node belongs with, if a border cannot but separate it from something: it is of little use alone."""
+
+    OPERAND = "what it reads, such as a conversion of a result to fewer bits"
+    USER = "what reads it, such as a conversion back"
+
+
+Belongs = Callable[[torch.fx.Node], "Companion | None"]
+
+
 def partition_supported(
     exported_program: ExportedProgram,
     supports: Supports,
     spec: DelegationSpec,
     *,
     worth: Worth | None = None,
+    belongs: Belongs | None = None,
     own_mutated_buffers: bool = False,
     share_constants: bool = False,
 ) -> PartitionResult:
     """Tag all that `supports` accepts, in as few partitions as can be had without cycles.
 
     `worth` may refuse a group, for instance one whose transfer costs more than its computation
-    saves. `supports` is asked once for each call_function node except `getitem` and calls of
+    saves; `belongs` says which nodes are not to be separated from others. `supports` is asked once for each call_function node except `getitem` and calls of
     delegates, also in the bodies of control flow. Constants go along with the groups that use
     them, and, with `own_mutated_buffers`, so does state. With `share_constants`, a partition has
     those too that are used outside as well; without, they are its inputs.
     """
     tags: dict[str, DelegationSpec] = {}
     for graph_module in graph_modules(exported_program.graph_module):
-        for group in group_supported(graph_module.graph, supports, worth=worth):
+        for group in group_supported(graph_module.graph, supports, worth=worth, belongs=belongs):
             tag = f"{spec.backend_id}_{len(tags)}"
             tags[tag] = spec
             for node in group:
@@ -53,20 +65,20 @@ def partition_supported(
 
 
 def group_supported(
-    graph: torch.fx.Graph, supports: Supports, *, worth: Worth | None = None
+    graph: torch.fx.Graph, supports: Supports, *, worth: Worth | None = None, belongs: Belongs | None = None
 ) -> list[list[torch.fx.Node]]:
     """Disjoint groups of supported nodes, no group needing its own outputs. Linear in nodes and uses.
 
     Every node has a level, which grows by one from a supported node to an unsupported user. Nodes
     of one level can be computed together: what leaves the level never comes back to it. A node
-    may wait for a later level if more of its neighbours are there. Within a level, nodes that
-    share a value are one group.
+    may wait for a later level if more of its neighbours are there; if it belongs with its users,
+    it waits for the first of them. Within a level, nodes that share a value are one group.
     """
     taken = {node: _is_taken(node, supports) for node in graph.nodes if node.op == "call_function"}
     for node in taken:  # a getitem is part of what makes its tuple
         if node.target is operator.getitem:
             taken[node] = taken.get(node.args[0], False)
-    level = _levels(taken)
+    level = _levels(taken, belongs or (lambda node: None))
     groups = _connected(taken, level)
     return [group for group in groups if worth is None or worth(group)]
 
@@ -147,7 +159,7 @@ def _lifted(program: ExportedProgram) -> Iterator[tuple[torch.fx.Node, torch.exp
     return ((n, s) for n, s in zip(placeholders, program.graph_signature.input_specs) if s.kind in OWNABLE)
 
 
-def _levels(taken: dict[torch.fx.Node, bool]) -> dict[torch.fx.Node, int]:
+def _levels(taken: dict[torch.fx.Node, bool], belongs: Belongs) -> dict[torch.fx.Node, int]:
     """Each node's level: as early as possible, then later where more of its neighbours are."""
     level: dict[torch.fx.Node, int] = {}
     for node, is_taken in taken.items():
@@ -156,7 +168,16 @@ def _levels(taken: dict[torch.fx.Node, bool]) -> dict[torch.fx.Node, int]:
         )
     for node in reversed(taken):
         users = [user for user in node.users if user in level]
-        if not taken[node] or not users or node.target is operator.getitem or _has_getitem(users):
+        if not taken[node] or not users:
+            continue
+        companion = belongs(node)
+        if companion is Companion.OPERAND and any(taken.get(p) for p in node.all_input_nodes):
+            continue
+        if companion is not None:
+            if all(taken[user] for user in users):
+                level[node] = min(level[user] for user in users)
+            continue
+        if node.target is operator.getitem or _has_getitem(users):
             continue
         latest = min(level[user] - (not taken[user]) for user in users)
         there = sum(taken[user] and level[user] == latest for user in users)

@@ -67,7 +67,9 @@ def _quantize_eager(module: torch.nn.Module, configs: Sequence[AOQuantizationCon
     for config in configs:
         options = {} if config.filter_fn is None else {"filter_fn": config.filter_fn}
         quantize_(module, config.ao_base_config, **options)
-    return _torchao("torchao.utils").unwrap_tensor_subclass(module)
+    # torchao unwraps the weights of a module's children, and so not those of a module that is itself a layer.
+    _torchao("torchao.utils").unwrap_tensor_subclass(torch.nn.ModuleList([module]))
+    return module
 
 
 def _quantize_method(model: Model, name: str, quantizers: Sequence[Any]) -> Model:

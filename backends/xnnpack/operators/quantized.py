@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from rules_executorch.lowering.delegation.partitioning import Companion
 
 from ..builder import FLOATS, Builder
 from ..graph import Quantization, Unsupported, Value
@@ -180,6 +181,16 @@ def _name(node: Any) -> str:
 def _check_range(quant_min: int, quant_max: int, dtype: torch.dtype) -> None:
     if _RANGES.get(dtype) != (quant_min, quant_max):
         raise Unsupported(f"XNNPACK's activations use the whole range of int8 or uint8, not {quant_min} to {quant_max}")
+
+
+def belongs(node: torch.fx.Node) -> Companion | None:
+    """Quantized results with what computes them, all else with what uses it: XNNPACK has them as one node each."""
+    if node.target is python_operator.getitem:
+        return belongs(node.args[0])
+    name = _name(node)
+    if name == "quantized_decomposed::quantize_per_tensor":
+        return Companion.OPERAND
+    return Companion.USER if name in _BY_NAME else None
 
 
 def quantization_of(node: torch.fx.Node) -> Quantization | None:

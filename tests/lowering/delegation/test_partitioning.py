@@ -8,15 +8,22 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from rules_executorch.lowering.delegation.backend import DelegationSpec
-from rules_executorch.lowering.delegation.partitioning import group_supported, partition_supported, tag_constant_data
+from rules_executorch.lowering.delegation.partitioning import (
+    Companion,
+    group_supported,
+    partition_supported,
+    tag_constant_data,
+)
 from support.delegation import export
 
 X = torch.ones(2, 3)
 SPEC = DelegationSpec("Recorder")
 
 
-def groups_of(edges: list[list[int]], supported: list[bool]) -> list[set[int]]:
-    """The groups of a graph whose node i reads the nodes edges[i] (of smaller number) and the input."""
+def groups_of(
+    edges: list[list[int]], supported: list[bool], belonging: dict[int, Companion] | None = None
+) -> list[set[int]]:
+    """The groups of a graph whose node i reads the nodes edges[i] (of smaller number), or the input."""
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
     nodes: list[torch.fx.Node] = []
@@ -24,7 +31,10 @@ def groups_of(edges: list[list[int]], supported: list[bool]) -> list[set[int]]:
         nodes.append(graph.call_function(torch.cat, ([nodes[i] for i in inputs] or [x],)))
     graph.output(tuple(nodes))
     number = {node: index for index, node in enumerate(nodes)}
-    return [{number[n] for n in group} for group in group_supported(graph, lambda node: supported[number[node]])]
+    groups = group_supported(
+        graph, lambda node: supported[number[node]], belongs=lambda node: (belonging or {}).get(number[node])
+    )
+    return [{number[n] for n in group} for group in groups]
 
 
 def test_a_chain_is_one_group() -> None:
@@ -38,6 +48,35 @@ def test_a_way_through_an_unsupported_node_splits() -> None:
 def test_a_node_waits_for_the_group_that_needs_it() -> None:
     # 1 could be computed before 0, but is used only with 2, which must come after.
     assert groups_of([[], [], [0], [2, 1], [3]], [False, True, False, True, True]) == [{1, 3, 4}]
+
+
+# Node 1 reads node 0, and is read by node 3 with what an unsupported node 2 makes of 0. 3 has a user, 4.
+SPLIT = [[], [0], [0], [1, 2], [3]]
+
+
+def test_a_node_stays_with_what_it_reads() -> None:
+    assert groups_of(SPLIT, [True, True, False, True, True]) == [{0, 1}, {3, 4}]
+
+
+def test_a_node_that_belongs_with_its_users_goes_to_the_first() -> None:
+    assert groups_of(SPLIT, [True, True, False, True, True], {1: Companion.USER}) == [{0}, {1, 3, 4}]
+
+
+def test_a_chain_that_belongs_with_its_user_is_not_torn() -> None:
+    edges = [[], [0], [1], [0], [2, 3]]
+    both = {1: Companion.USER, 2: Companion.USER}
+    assert groups_of(edges, [True, True, True, False, True], both) == [{0}, {1, 2, 4}]
+
+
+def test_a_node_that_belongs_with_what_it_reads_stays_there_however_many_read_it() -> None:
+    edges = [[], [0], [0], [1, 2], [1, 2]]
+    supported = [True, True, False, True, True]
+    assert groups_of(edges, supported) == [{0}, {1, 3, 4}]
+    assert groups_of(edges, supported, {1: Companion.OPERAND}) == [{0, 1}, {3, 4}]
+
+
+def test_where_nothing_that_it_reads_is_taken_a_node_goes_with_its_users() -> None:
+    assert groups_of([[], [], [0], [1, 2], [3]], [False, True, False, True, True], {1: Companion.OPERAND}) == [{1, 3, 4}]
 
 
 def test_nodes_that_read_one_value_are_one_group() -> None:
@@ -59,10 +98,12 @@ def graphs(draw: st.DrawFn) -> tuple[list[list[int]], list[bool]]:
     return edges, draw(st.lists(st.booleans(), min_size=size, max_size=size))
 
 
-@given(graphs())
-def test_no_group_needs_its_own_output_and_nothing_is_left_out(graph: tuple[list[list[int]], list[bool]]) -> None:
+@given(graphs(), st.dictionaries(st.integers(0, 24), st.sampled_from(Companion)))
+def test_no_group_needs_its_own_output_and_nothing_is_left_out(
+    graph: tuple[list[list[int]], list[bool]], belonging: dict[int, Companion]
+) -> None:
     edges, supported = graph
-    groups = groups_of(edges, supported)
+    groups = groups_of(edges, supported, belonging)
     assert sorted(node for group in groups for node in group) == [i for i, ok in enumerate(supported) if ok]
     group_of = {node: number for number, group in enumerate(groups) for node in group}
     steps = {node: ("group", group_of[node]) if node in group_of else ("node", node) for node in range(len(edges))}

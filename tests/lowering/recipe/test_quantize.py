@@ -143,6 +143,15 @@ def test_weights_quantized_in_eager_need_no_kernels_beyond_the_stock_runtimes(co
     assert len(session.get_pte_buffer()) < 0.9 * 4 * sum(p.numel() for p in net.parameters()) + 8192
 
 
+def test_a_model_that_is_one_layer_is_quantized_in_eager():
+    net = nn.Linear(64, 64).eval()
+    config = AOQuantizationConfig(torchao.Int8WeightOnlyConfig())
+    recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(ao_quantization_configs=[config]))
+    x = torch.randn(1, 64)
+    (actual,) = run_method(export(net, [(x,)], recipe).get_pte_buffer(), [x])
+    torch.testing.assert_close(actual, net(x), atol=0.02, rtol=0)
+
+
 def test_methods_that_share_a_module_share_its_quantized_weights():
     net = nn.Sequential(nn.Linear(256, 256, bias=False))
     config = AOQuantizationConfig(torchao.Int8WeightOnlyConfig())
