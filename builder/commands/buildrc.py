@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ..core.diagnostics import Diagnostic, Location, UsageError, nearest
 from .verbs import Parser, parser_of
-from .words import RC_FILE, CommandLineError
+from .words import RC_FILE, CommandLineError, rc_files
 
 # The sections that each verb takes options from: the later ones have the last word.
 INHERITS = {
@@ -45,11 +45,7 @@ def read(root: str | None) -> list[Line]:
     Raises:
         UsageError: a line cannot be understood, or a file that must be there cannot be read.
     """
-    lines = _read_file(os.path.join(root, RC_FILE), root, ()) if root else []
-    home = os.path.expanduser(f"~/{RC_FILE}")
-    if root is None or os.path.abspath(home) != os.path.join(root, RC_FILE):
-        lines += _read_file(home, root, ())
-    return lines
+    return [line for path in rc_files(root) for line in _read_file(path, root, ())]
 
 
 def expand(lines: Sequence[Line], verb: str, words: Sequence[str]) -> list[str]:

@@ -6,9 +6,8 @@ import argparse
 import os
 
 from ..loading.root import find_root
-from . import buildrc
 from .verbs import parser_of
-from .words import VERBS, CommandLineError, split_words
+from .words import VERBS, CommandLineError, rc_files, split_words
 
 # argparse would take a pattern such as -//x for an option; no pattern begins with this.
 _EXCLUSION = "\0"
@@ -48,11 +47,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def _with_buildrc(verb: str, words: list[str], start: str) -> tuple[list[str], tuple[str, ...]]:
     """The command line with the options of .buildrc, and the names of all of its sections."""
+    root = find_root(start)
+    if not rc_files(root):
+        return words, ()
+    # What follows takes a few milliseconds to import.
+    from . import buildrc
+
     if verb not in buildrc.INHERITS or "--ignore_all_rc_files" in words:
         return words, ()
-    lines = buildrc.read(find_root(start))
-    if not lines:
-        return words, ()
+    lines = buildrc.read(root)
     return buildrc.expand(lines, verb, words), tuple(sorted({line.config for line in lines if line.config}))
 
 

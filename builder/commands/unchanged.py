@@ -13,7 +13,7 @@ import zlib
 
 from ..loading.root import find_root
 from . import watch
-from .words import RC_FILE, CommandLineError, split_words
+from .words import CommandLineError, rc_files, split_words
 
 
 def answer(arguments: list[str]) -> bool:
@@ -27,7 +27,7 @@ def answer(arguments: list[str]) -> bool:
         return False
     start = os.path.join(os.getcwd(), directory or "")
     root = find_root(start)
-    if root is None or any(map(os.path.exists, (os.path.join(root, RC_FILE), os.path.expanduser(f"~/{RC_FILE}")))):
+    if root is None or rc_files(root):
         return False
     package = package_of(root, start)
     watched = watch.read(folder_of(root, package, patterns, []))

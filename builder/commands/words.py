@@ -6,12 +6,18 @@ import os
 
 VERBS = ("build", "test", "run", "query", "clean", "inspect", "completion", "help")
 
-# Options that are meant on every command line, in the folder of a workspace and in the user's own.
+# Options that are meant on every command line, in the root folder of a workspace and in the user's home.
 RC_FILE = ".buildrc"
 
 
 class CommandLineError(Exception):
     """The command line cannot be understood; the message says why."""
+
+
+def rc_files(root: str | None) -> list[str]:
+    """The files of options that are there: of the workspace at `root`, if there is one, then the user's own."""
+    folders = [root, os.path.expanduser("~")] if root else [os.path.expanduser("~")]
+    return [path for folder in dict.fromkeys(folders) if os.path.exists(path := os.path.join(folder, RC_FILE))]
 
 
 def split_words(arguments: list[str]) -> tuple[str | None, str | None, list[str]]:

@@ -8,6 +8,8 @@ from typing import Any
 from .inspect import segment_contents
 from .program import ProgramFile, segment_bytes
 
+_PIECE = 1 << 16
+
 
 def first_difference(first: ProgramFile, second: ProgramFile) -> str | None:
     """The first place at which two programs differ, and how; None if they mean the same.
@@ -49,7 +51,10 @@ def _in_bytes(first: bytes | memoryview, second: bytes | memoryview, path: str) 
     if first == second:
         return None
     shorter = min(len(first), len(second))
-    at = next((i for i in range(shorter) if first[i] != second[i]), shorter)
+    # Piece by piece: comparing single bytes takes long, and there may be gigabytes.
+    starts = (at for at in range(0, shorter, _PIECE) if first[at : at + _PIECE] != second[at : at + _PIECE])
+    start = next(starts, shorter)
+    at = next((i for i in range(start, min(start + _PIECE, shorter)) if first[i] != second[i]), shorter)
     if at == shorter:
         return f"{path}: {len(first)} and {len(second)} bytes"
     return f"{path}: byte {at} is {first[at]:#04x} and {second[at]:#04x}"

@@ -37,11 +37,13 @@ def environment(cache: Path, **more: str) -> dict[str, str]:
     return {**kept, **roots, "RULES_EXECUTORCH_CACHE": str(cache), **more}
 
 
-def build(root: Path, *arguments: str, cache: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run `build` in folder `root`; `cache` is by default beside it."""
+def build(
+    root: Path, *arguments: str, cache: Path | None = None, timeout: float = 300, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `build` in folder `root`, for at most `timeout` seconds; `cache` is by default beside it."""
     cache = cache or root.parent / f"{root.name}-cache"
     return subprocess.run(
-        [*BUILD, *arguments], cwd=root, env=environment(cache, **more), capture_output=True, text=True, timeout=300
+        [*BUILD, *arguments], cwd=root, env=environment(cache, **more), capture_output=True, text=True, timeout=timeout
     )
 
 
