@@ -13,6 +13,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import select
 import struct
 
@@ -26,6 +27,7 @@ _SEND = 3 << 30 | _ANSWER.size << 16 | 0x21 << 8 | 1
 _CONTINUE = 1
 
 _AT_FDCWD = -100
+_PRIVATE = re.compile(r"/proc/(\d+)/(?:task/\d+/)?(?:environ|mem|maps|smaps|cwd|root|fd)\b")
 # Which argument is the path, and which the folder that it is relative to, by call.
 _PATH_ARGUMENT = {"open": 0, "creat": 0, "openat": 1, "openat2": 1, "execve": 0, "execveat": 1}
 
@@ -38,26 +40,26 @@ class Declared:
     def __init__(self, spec: dict):
         own = [os.path.join(spec["folder"], name) for name in ("root", "home", "tmp", "stdout", "stderr")]
         paths = [*namespaces.SYSTEM, *_ALSO, *spec["visible"], *own, *(source for source, _ in spec["binds"])]
-        self._allowed = {os.path.realpath(path) for path in paths}
+        self._readable = {os.path.realpath(path) for path in paths}
+        self._writable = {os.path.realpath(path) for path in (*own, "/dev")}
         # Whoever looks for a toolchain's file lists the folder that it is in.
         self._listed = {os.path.realpath(os.path.dirname(path)) for path in spec["visible"]}
         self._hidden = {os.path.realpath(path) for path in spec["hidden"]}
-        self._known: dict[str, bool] = {}
 
-    def allows(self, path: str) -> bool:
+    def allows(self, path: str, *, writing: bool) -> bool:
         """Whether the absolute path, of whatever exists there, is among what is declared."""
-        if path not in self._known:
-            real = os.path.realpath(path)
-            self._known[path] = real in self._listed or self._finds(real)
-        return self._known[path]
+        real = os.path.realpath(path)
+        if writing:
+            return self._is_below(real, self._writable)
+        return real in self._listed or self._is_below(real, self._readable)
 
     def is_metadata(self, path: str) -> bool:
         """Whether a path is what some distribution says of itself: programs look through those of all."""
         return ".dist-info" in path and any(os.path.realpath(path).startswith(f"{folder}/") for folder in self._hidden)
 
-    def _finds(self, real: str) -> bool:
+    def _is_below(self, real: str, allowed: set[str]) -> bool:
         while real != "/":
-            if real in self._allowed:
+            if real in allowed:
                 return True
             if real in self._hidden:
                 return False
@@ -109,7 +111,13 @@ def _answer(listener: int, declared: Declared, names: dict[int, str], report) ->
     fcntl.ioctl(listener, _RECEIVE, buffer)
     identity, pid, _, number, _, _, *arguments = _QUESTION.unpack(buffer)
     path = _path_asked_for(pid, names[number], arguments)
-    if path is None or _is_of_processes(path) or declared.allows(path) or not os.path.exists(path):
+    flags = _flags(names[number], arguments)
+    writing = bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC))
+    exists = path is not None and os.path.exists(path)
+    if path is not None and not exists and flags & os.O_CREAT:
+        # What is not there yet is as declared as the folder that it would be in.
+        path, exists = os.path.dirname(path), True
+    if path is None or not exists or _is_of_processes(path, pid) or declared.allows(path, writing=writing):
         answer = _ANSWER.pack(identity, 0, 0, _CONTINUE)
     elif declared.is_metadata(path):
         answer = _ANSWER.pack(identity, 0, -errno.ENOENT, 0)
@@ -118,6 +126,14 @@ def _answer(listener: int, declared: Declared, names: dict[int, str], report) ->
         report.flush()
         answer = _ANSWER.pack(identity, 0, -errno.EACCES, 0)
     fcntl.ioctl(listener, _SEND, bytearray(answer))
+
+
+def _flags(name: str, arguments: list[int]) -> int:
+    """How a file is opened. Those of openat2 are in memory of the process's, and taken for reading."""
+    if name == "creat":
+        return os.O_WRONLY | os.O_CREAT
+    position = {"open": 1, "openat": 2}.get(name)
+    return 0 if position is None else arguments[position]
 
 
 def _path_asked_for(pid: int, name: str, arguments: list[int]) -> str | None:
@@ -149,9 +165,13 @@ def _text_at(pid: int, address: int) -> bytes:
     return found
 
 
-def _is_of_processes(path: str) -> bool:
-    """Whether a path is one below /proc that is not a link to elsewhere."""
-    return path.startswith("/proc") and f"{os.path.realpath(path)}/".startswith("/proc/")
+def _is_of_processes(path: str, pid: int) -> bool:
+    """Whether a path is one below /proc that is neither a link to elsewhere nor another process's own affair."""
+    if not path.startswith("/proc"):
+        return False
+    real = os.path.realpath(path)
+    private = _PRIVATE.match(real)
+    return f"{real}/".startswith("/proc/") and (private is None or private.group(1) == str(pid))
 
 
 def _program(pid: int) -> str:

@@ -80,7 +80,7 @@ class _Sight:
             path = os.path.relpath(path, ROOT)
         if os.path.isabs(path):
             declared = {str(file) for file in self.command.files.values()}
-            seen = path in declared or path == "/" or f"{path}/".startswith((*_SEEN, *self.visible()))
+            seen = path in declared or path == "/tmp" or f"{path}/".startswith((*_SEEN, *self.visible()))
             return Path(path) if not seen and os.path.lexists(path) else None
         return next((found for folder in self.folders() if (found := self._find_in(folder, path))), None)
 
@@ -95,7 +95,7 @@ class _Sight:
 
 
 # Below these nothing is undeclared.
-_SEEN = ("/usr/", "/bin/", "/lib", "/sbin/", "/dev/", "/proc/", "/sys/", "/tmp", "/run/build")
+_SEEN = ("/usr/", "/bin/", "/lib", "/sbin/", "/dev/", "/proc/", "/sys/", "/run/build/")
 
 
 def named_in(text: str, action: Action, command: Command, layout: Layout) -> list[Diagnostic]:
