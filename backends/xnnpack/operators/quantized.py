@@ -169,8 +169,12 @@ def _symmetric(scales: Callable[[], torch.Tensor], zero_points: Callable[[], tor
 def _chosen_at_run_time(b: Builder) -> bool:
     """Whether the scale of the node at hand comes from an operator that chooses it."""
     assert b.source is not None
-    items = [n for n in b.source.all_input_nodes if n.target is python_operator.getitem]
-    return bool(items) and all(_name(item.args[0]) in _CHOOSE for item in items)
+    parameters = [node for node in b.source.all_input_nodes if node is not b.source.args[0]]
+    return bool(parameters) and all(_is_chosen_at_run_time(node) for node in parameters)
+
+
+def _is_chosen_at_run_time(node: torch.fx.Node) -> bool:
+    return node.target is python_operator.getitem and _name(node.args[0]) in _CHOOSE
 
 
 def _name(node: Any) -> str:

@@ -53,7 +53,7 @@ class Inverted(nn.Module):
 
 def mobilenet() -> nn.Module:
     stem = _block(3, 8, kernel_size=3, stride=2, padding=1)
-    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(8, 10)]
+    head = [nn.Conv2d(8, 32, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(32, 10)]
     return nn.Sequential(stem, Inverted(8), Inverted(8), *head)
 
 
