@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import resource
 import signal
 import sys
 import tempfile
@@ -34,17 +35,21 @@ def become(
         status = 0
     except SystemExit as end:
         status = _status_of(end)
-    except BaseException:
-        kind, error, frames = sys.exc_info()
-        # Its first frames are the zygote's.
+    except BaseException as error:
+        frames = error.__traceback__
+        # The first ones are the zygote's.
         while frames and frames.tb_frame.f_code is not python_launcher.main.__code__:
             frames = frames.tb_next
-        sys.excepthook(kind, error, frames)
+        sys.excepthook(type(error), error.with_traceback(frames), frames)
+        if isinstance(error, KeyboardInterrupt):
+            status = -signal.SIGINT
     finally:
         _end(status)
 
 
 def _renew(argv: Sequence[str], environment: dict[str, str]) -> None:
+    # As a program that is executed has only the standard ones.
+    os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
@@ -80,7 +85,7 @@ def _status_of(end: SystemExit) -> int:
 
 
 def _end(status: int) -> None:
-    """End as an interpreter does, without taking the zygote's objects apart."""
+    """End as an interpreter does, without taking the zygote's objects apart; by a signal if `status` is minus one."""
     try:
         threading._shutdown()
         atexit._run_exitfuncs()
@@ -88,10 +93,14 @@ def _end(status: int) -> None:
             sys.stderr.flush()
         try:
             sys.stdout.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            print(f"Exception ignored in: {sys.stdout!r}\n{type(error).__name__}: {error}", file=sys.stderr)
             status = status or 120
         ctypes.CDLL(None).fflush(None)
     except BaseException:
         traceback.print_exc()
     finally:
+        if status < 0:
+            signal.signal(-status, signal.SIG_DFL)
+            os.kill(os.getpid(), -status)
         os._exit(status)

@@ -28,7 +28,7 @@ from .processes import Processes
 IDLE_SECONDS = 600.0
 
 # What the toolchain's zygote imports, where it is installed.
-_TOOLCHAIN_MODULES = ("torch", "torch.export")
+TOOLCHAIN_MODULES = ("torch", "torch.export")
 
 _HERE = Path(__file__).parent
 _PROGRAM = _HERE / "zygote.py"
@@ -63,14 +63,21 @@ class NoWorker(Exception):
 class Workers:
     """The workers of this user. `folder` holds their sockets; an unused zygote ends after `idle_seconds`.
 
-    `fixed` is the environment that all actions have. A class because it remembers, for one build, which
+    `fixed` is the environment that all actions have; `modules` are those of the toolchain that are preloaded. A class because it remembers, for one build, which
     zygotes cannot be had, so that it does not try again for each action. Safe to use from several threads.
     """
 
-    def __init__(self, folder: Path, fixed: Mapping[str, str], idle_seconds: float = IDLE_SECONDS):
+    def __init__(
+        self,
+        folder: Path,
+        fixed: Mapping[str, str],
+        idle_seconds: float = IDLE_SECONDS,
+        modules: tuple[str, ...] = TOOLCHAIN_MODULES,
+    ):
         self.folder = folder
         self.fixed = fixed
         self.idle_seconds = idle_seconds
+        self.modules = modules
         self._lock = threading.Lock()
         self._failed: set[str] = set()
 
@@ -97,7 +104,7 @@ class Workers:
         if not _suits(argv, specification["environment"], self.fixed):  # type: ignore[arg-type]
             raise NoWorker("the command has to start in a new process")
         request = {"spec": specification, "import_roots": _import_roots(argv), "files": list(files)}
-        chain = _chain(argv, layers)
+        chain = _chain(argv, self.modules, layers)
         answer: dict = {}
         for _ in range(2):  # The first zygote may turn out to be out of date.
             connection = self._connect(argv, chain)
@@ -146,7 +153,7 @@ class Workers:
         path = str(self.folder / key)
         with _listener(folder, key) as listener:
             if layer is None:
-                _start(argv, path, listener, self.folder, self.idle_seconds, self.fixed)
+                _start(self, argv, path, listener)
             elif not self._add_layer(folder, argv, chain[:-1], layer, path, listener):
                 return None
         return _connection(folder, key)
@@ -197,9 +204,9 @@ def _import_roots(argv: Sequence[str]) -> list[str]:
     return [argument[len(prefix) :] for argument in arguments if argument.startswith(prefix)]
 
 
-def _chain(argv: Sequence[str], layers: Sequence[Layer]) -> _Chain:
+def _chain(argv: Sequence[str], modules: Sequence[str], layers: Sequence[Layer]) -> _Chain:
     """The zygotes that the command needs; each key is a digest of all that is loaded there."""
-    key = _toolchain_key(*_command(argv))
+    key = _toolchain_key(*_command(argv), modules)
     chain: _Chain = [(key, None)]
     for layer in layers:
         files = {exec_path: digest for exec_path, (_, digest) in layer.files.items()}
@@ -208,7 +215,7 @@ def _chain(argv: Sequence[str], layers: Sequence[Layer]) -> _Chain:
     return chain
 
 
-def _toolchain_key(command: list[str], site_packages: list[str]) -> str:
+def _toolchain_key(command: list[str], site_packages: list[str], modules: Sequence[str]) -> str:
     """Tells apart what toolchains have on disk; files edited in place are for the zygote itself to notice."""
     installed = [
         (entry.path, entry.stat().st_mtime_ns, entry.stat().st_ino)
@@ -217,7 +224,7 @@ def _toolchain_key(command: list[str], site_packages: list[str]) -> str:
         if entry.name.endswith(".dist-info")
     ]
     sources = [hashlib.sha256(source.read_bytes()).hexdigest() for source in sorted(_HERE.glob("*.py"))]
-    return _digest([sys.version, command, site_packages, sorted(installed), sources, _TOOLCHAIN_MODULES])
+    return _digest([sys.version, command, site_packages, sorted(installed), sources, modules])
 
 
 def _digest(value: object) -> str:
@@ -273,24 +280,17 @@ def _listener(folder: int, key: str) -> socket.socket:
     return listener
 
 
-def _start(
-    argv: Sequence[str],
-    path: str,
-    listener: socket.socket,
-    folder: Path,
-    idle_seconds: float,
-    fixed: Mapping[str, str],
-) -> None:
+def _start(workers: Workers, argv: Sequence[str], path: str, listener: socket.socket) -> None:
     """Start the toolchain's zygote. It outlives this process, and what goes wrong in it is in `<socket>.log`."""
     command, site_packages = _command(argv)
     configuration = {
         "listener": listener.fileno(),
         "path": path,
-        "idle_seconds": idle_seconds,
+        "idle_seconds": workers.idle_seconds,
         "site_packages": site_packages,
-        "modules": _TOOLCHAIN_MODULES,
+        "modules": workers.modules,
     }
-    scratch = folder / "scratch"
+    scratch = workers.folder / "scratch"
     scratch.mkdir(exist_ok=True)
     handle, name = tempfile.mkstemp(prefix="start-", dir=scratch)
     with open(handle, "w", encoding="utf-8") as file:
@@ -299,7 +299,7 @@ def _start(
         process = subprocess.Popen(
             [*command, str(_PROGRAM), name],
             cwd="/",
-            env={**fixed, "HOME": str(scratch), "TMPDIR": str(scratch), _HARMLESS: "1"},
+            env={**workers.fixed, "HOME": str(scratch), "TMPDIR": str(scratch), _HARMLESS: "1"},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
