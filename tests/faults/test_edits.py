@@ -1,0 +1,50 @@
+"""After any edit, what an incremental build makes is what a clean build makes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.build_command import build
+from support.generated_workspace import GeneratedWorkspace
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_incremental_builds_equal_clean_ones(tmp_path: Path, how_many: Callable[[int, int], int], seed: int) -> None:
+    """A clean build's outputs are told by the generator; that it tells them right is checked now and then."""
+    workspace = GeneratedWorkspace(tmp_path / "ws", seed)
+    cache = tmp_path / "cache"
+    done = ["made it"]
+    for number in range(how_many(12, 5000)):
+        result = build(workspace.root, "//...", cache=cache)
+        assert result.returncode == 0, (done, result.stderr)
+        assert workspace.found() == workspace.expected(), done
+        if number % 100 == 0:
+            _build_clean(workspace, tmp_path)
+        done = [*done[-20:], workspace.edit()]
+        if workspace.random.random() < 0.2:  # several edits at once
+            done.append(workspace.edit())
+
+
+def _build_clean(workspace: GeneratedWorkspace, tmp_path: Path) -> None:
+    clean = tmp_path / "clean"
+    shutil.copytree(workspace.root, clean / "ws", ignore=shutil.ignore_patterns("build-out"))
+    assert build(clean / "ws", "//...", cache=clean / "cache").returncode == 0
+    for path, text in workspace.expected().items():
+        assert (clean / "ws/build-out" / path).read_text() == text
+    shutil.rmtree(clean)
+
+
+def test_a_mistake_that_is_taken_back_leaves_no_trace(tmp_path: Path, how_many: Callable[[int, int], int]) -> None:
+    workspace = GeneratedWorkspace(tmp_path / "ws", 3)
+    for _ in range(how_many(3, 200)):
+        path = workspace.root / workspace.random.choice(list(workspace.packages)) / "BUILD"
+        text = path.read_text()
+        path.write_text(text + workspace.random.choice(["genrule(", "x = y\n", 'join(name = "a b")\n', "1 / 0\n"]))
+        assert build(workspace.root, "//...").returncode == 1
+        path.write_text(text)
+        workspace.edit()
+        assert build(workspace.root, "//...").returncode == 0
+        assert workspace.found() == workspace.expected()
