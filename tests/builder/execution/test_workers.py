@@ -370,6 +370,25 @@ def test_what_is_killed_in_the_middle_costs_time_only(bench: Bench, signalled: s
     assert json.loads(bench.warm()[1])[0] in zygotes(bench.workers.folder)
 
 
+def test_an_action_in_namespaces_does_not_outlive_its_zygote(bench: Bench) -> None:
+    if bench.mode is not Mode.NAMESPACES:
+        pytest.skip("no namespaces here")
+    bench.write(
+        tool="import os, pathlib, time, warm\npathlib.Path('begun').write_text(str(warm.PID))\n"
+        "if os.getppid() == 1: time.sleep(60)"
+    )
+    begun = bench.folder / "run1" / "root" / "begun"
+    future = concurrent.futures.ThreadPoolExecutor(1).submit(bench.warm)
+    _until(lambda: begun.exists() and begun.read_text())
+    zygote = int(begun.read_text())
+    others = [process for process in zygotes(bench.workers.folder) if process != zygote]
+    os.kill(zygote, signal.SIGKILL)
+    _until(lambda: sum(not _ended(process) for process in others) == 1)  # the toolchain's
+    bench.processes.stop()
+    with pytest.raises(Interrupted):
+        future.result(60)
+
+
 def test_a_layer_outlives_the_zygote_that_it_came_from(bench: Bench) -> None:
     bench.write(tool=_WHERE)
     zygote = json.loads(bench.warm()[1])[0]
