@@ -211,9 +211,12 @@ class Conversion:
         """What `function` does with such arguments; None where it declines."""
         recordings = self.context.recordings
         key = (function, signature((args, kwargs), {}))
-        if key not in recordings:
-            recordings[key] = self._record(function, args, kwargs)
-        return recordings[key]
+        if key in recordings:
+            return recordings[key]
+        recording = self._record(function, args, kwargs)
+        if recording is None or not recording.names_sizes:
+            recordings[key] = recording
+        return recording
 
     def _record(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Recording | None:
         fake_mode = self.context.fake_mode
@@ -256,6 +259,7 @@ class Conversion:
         if isinstance(val, SYM_TYPES):
             node = self._symbols.argument(result)
             if isinstance(node, Node):
+                node.meta["val"] = val
                 self._symbols.learn(node, val)
             return val
         for handle, expected in zip(tree_leaves(result), tree_leaves(val)):

@@ -6,13 +6,16 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import sympy
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from .aliasing import Handle
+from .symbols import SYM_TYPES
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Recording:
-    """The calls that an operator comes to, with which of their tensors are its own results."""
+    """The calls that an operator comes to, with which of their tensors are its own results.
+
+    One that `names_sizes` has symbols for sizes or numbers that data decide, which are others in each call.
+    """
 
     steps: tuple[Step, ...]
     result: Any
+    names_sizes: bool
 
 
 def record(
@@ -55,7 +62,15 @@ def record(
         result = function(*args, **kwargs)
     if result is NotImplemented:
         return None
-    return Recording(tuple(recorder.steps), recorder.encode(result))
+    known = _data_dependent((args, kwargs))
+    named = any(_data_dependent(step.val) - known for step in recorder.steps)
+    return Recording(tuple(recorder.steps), recorder.encode(result), named)
+
+
+def _data_dependent(value: Any) -> set[sympy.Symbol]:
+    """The symbols in `value`, numbers or sizes of tensors, that stand for what only a run would tell."""
+    leaves = (leaf for leaf in tree_leaves(value) if isinstance(leaf, (torch.Tensor, *SYM_TYPES)))
+    return set().union(*(free_unbacked_symbols(leaf) for leaf in leaves))
 
 
 def signature(value: Any, tensors: dict[int, int]) -> Hashable:

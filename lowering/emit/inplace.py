@@ -19,9 +19,6 @@ _ELEMENTWISE = frozenset(
     ).split()
 )
 
-UPDATES = {torch.ops.aten.index_put.default: torch.ops.aten.index_put_.default}
-"""Operators that change a part of their first operand, with the kernels that do so where it is."""
-
 
 def overwritable_operands(node: Node) -> list[Node]:
     """The operands of `node` that its kernel could overwrite with the result, if nobody else needs them."""

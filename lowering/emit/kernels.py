@@ -16,7 +16,7 @@ from ..errors import LoweringError
 from ..format import schema
 from ..operators import out_variant
 from .emitter import Emitter, Handler
-from .inplace import UPDATES, overwritable_operands
+from .inplace import overwritable_operands
 
 _NUMBERS_OF_MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1}
 
@@ -235,19 +235,9 @@ def emit_selection(emitter: Emitter, node: Node) -> Any:
     return emit_operator(emitter, node)
 
 
-def emit_update(emitter: Emitter, node: Node) -> int:
-    """An operator that changes a part of its operand: in place, where the operand gets the new value."""
-    result = emitter.targets.get(node)
-    if result is None or result != emitter.env.get(node.args[0]):
-        return emit_operator(emitter, node)
-    call_kernel(emitter, node, UPDATES[node.target], bound_arguments(node), result)
-    return result
-
-
 aten = torch.ops.aten
 
 KERNEL_HANDLERS: dict[Any, Handler] = {
-    **{op: emit_update for op in UPDATES},
     aten._local_scalar_dense.default: emit_item,
     aten.arange.start: emit_arange,
     aten.empty.memory_format: emit_empty,

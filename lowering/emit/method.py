@@ -28,6 +28,7 @@ from .kernels import KERNEL_HANDLERS, emit_operator
 from .pools import Pools, dense
 from .shapes import Bounds, dim_order
 from .symbolic import SYMBOLIC_HANDLERS
+from .updates import UPDATE_HANDLERS
 from .values import Place, Storage, TensorValue
 from .views import VIEW_HANDLERS
 from .writeback import Mutation, write_back, write_in_place
@@ -35,6 +36,7 @@ from .writeback import Mutation, write_back, write_in_place
 _HANDLERS: dict[Any, Handler] = {
     OpOverload: emit_operator,
     **KERNEL_HANDLERS,
+    **UPDATE_HANDLERS,
     **VIEW_HANDLERS,
     **SYMBOLIC_HANDLERS,
     **CONTROL_FLOW_HANDLERS,

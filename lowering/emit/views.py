@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -124,7 +126,7 @@ def _split(emitter: Emitter, node: Node) -> Any:
         return emit_operator(emitter, node)
     pieces, position = [], 0
     for piece in node.meta["val"]:
-        view = _view_of(emitter, base, piece, node, position)
+        view = view_of(emitter, base, piece, node, position)
         if view is None:
             return emit_operator(emitter, node)
         pieces.append(view)
@@ -156,10 +158,10 @@ def _view(emitter: Emitter, node: Node, elements: int) -> int | None:
     base = emitter.env.get(node.args[0])
     if not isinstance(base, int) or _pinned(emitter, node):
         return None
-    return _view_of(emitter, base, node.meta["val"], node, elements)
+    return view_of(emitter, base, node.meta["val"], node, elements)
 
 
-def _view_of(emitter: Emitter, base: int, value: torch.Tensor, node: Node, elements: int) -> int | None:
+def view_of(emitter: Emitter, base: int, value: torch.Tensor, node: Node, elements: int) -> int | None:
     """A second tensor in the memory of `base`, so many elements in; None if it needs an instruction."""
     source = emitter.values.tensor(base)
     view = emitter.describe(value, node)
@@ -170,6 +172,15 @@ def _view_of(emitter: Emitter, base: int, value: torch.Tensor, node: Node, eleme
     return emitter.values.add(view)
 
 
+def reshaped(emitter: Emitter, base: int, shape: Sequence[int], node: Node) -> int:
+    """The static tensor at `base`, which `node` made, in another shape, for nothing or for one instruction."""
+    value = torch.empty(tuple(shape), dtype=node.meta["val"].dtype, device="meta")
+    view = view_of(emitter, base, value, node, 0)
+    if view is None:
+        view = _rewire(emitter, base, value, node, emitter.values.int_list([emitter.value(size) for size in shape]))
+    return view
+
+
 def _rewired_view(emitter: Emitter, node: Node) -> int | None:
     """A tensor that gets its operand's address while the method runs; None where that cannot be said.
 
@@ -178,12 +189,14 @@ def _rewired_view(emitter: Emitter, node: Node) -> int | None:
     base = emitter.env.get(node.args[0])
     if not isinstance(base, int) or _pinned(emitter, node) or any(user.op == "output" for user in node.users):
         return None
-    source, view = emitter.values.tensor(base), emitter.describe(node.meta["val"], node)
-    if not (source.contiguous and view.contiguous):
+    if not (emitter.values.tensor(base).contiguous and emitter.describe(node.meta["val"], node).contiguous):
         return None
     sizes = _sizes(emitter, node)
-    if sizes is None:
-        return None
+    return None if sizes is None else _rewire(emitter, base, node.meta["val"], node, sizes)
+
+
+def _rewire(emitter: Emitter, base: int, value: torch.Tensor, node: Node, sizes: int) -> int:
+    source, view = emitter.values.tensor(base), emitter.describe(value, node)
     view.storage, view.offset, view.rewired = source.storage, source.offset, True
     result = emitter.values.add(view)
     emitter.code.kernel("executorch_prim::et_view", "default", [base, sizes, result])
@@ -212,5 +225,7 @@ VIEW_HANDLERS: dict[Any, Handler] = {
 
 def is_view(node: Node) -> bool:
     """Whether the node's result may lie in its operand's memory."""
+    if node.target is operator.getitem:
+        return is_view(node.args[0])
     return node.target in VIEW_HANDLERS
 

@@ -15,8 +15,9 @@ from torch.fx import Graph, Node
 from torch.utils._pytree import tree_leaves
 
 from .emitter import Emitter
-from .inplace import UPDATES, overwritable_operands
+from .inplace import overwritable_operands
 from .shapes import dim_order, same_shape
+from .updates import updates_operand
 from .values import TensorValue
 from .views import is_view
 
@@ -41,30 +42,55 @@ def write_in_place(emitter: Emitter, graph: Graph, mutations: Sequence[Mutation]
     last_read = _last_reads(graph, position)
     remaining = []
     for mutation in mutations:
-        old, new = mutation.placeholder, mutation.value
-        safe = (
-            new not in emitter.targets
-            and isinstance(new.target, torch._ops.OpOverload)
-            and not is_view(new)
-            and isinstance(new.meta.get("val"), torch.Tensor)
-            and _alike(old.meta["val"], new.meta["val"])
-            and old in emitter.env
-            and (last_read[old] < position[new] or (last_read[old] == position[new] and _may_overwrite(new, old)))
+        old, steps = mutation.placeholder, _steps(mutation)
+        possible = old in emitter.env and all(_can_write_to(step, old) and step not in emitter.targets for step in steps)
+        safe = possible and all(
+            last_read[operand] < position[step]
+            or (last_read[operand] == position[step] and _may_overwrite(step, operand))
+            for operand, step in zip([old, *steps], steps)
         )
         if safe:
-            emitter.targets[new] = emitter.env[old]
+            emitter.targets.update(dict.fromkeys(steps, emitter.env[old]))
         else:
             remaining.append(mutation)
     return remaining
 
 
+def _steps(mutation: Mutation) -> list[Node]:
+    """The operators that make the new value of the old one, each changing a part; the last one alone in other cases."""
+    steps = [mutation.value]
+    while updates_operand(steps[-1]):
+        operand = steps[-1].args[0]
+        if operand is mutation.placeholder:
+            return steps[::-1]
+        steps.append(operand)
+    return [mutation.value]
+
+
+def _can_write_to(kernel: Node, old: Node) -> bool:
+    """Whether `kernel` makes a tensor such as `old`'s by writing to a place that it is given."""
+    return (
+        isinstance(kernel.target, torch._ops.OpOverload)
+        and not is_view(kernel)
+        and isinstance(kernel.meta.get("val"), torch.Tensor)
+        and _alike(old.meta["val"], kernel.meta["val"])
+    )
+
+
 def _may_overwrite(kernel: Node, operand: Node) -> bool:
     """Whether `kernel` can write its result over `operand`, which it reads itself and not through a view."""
-    if any(is_view(argument) for argument in kernel.all_input_nodes):
+    if any(_viewed(argument) is operand for argument in kernel.all_input_nodes if is_view(argument)):
         return False
-    if kernel.target in UPDATES:
-        return kernel.args[0] is operand and operand not in tree_leaves(kernel.args[1:])
+    if updates_operand(kernel):
+        return kernel.args[0] is operand and operand not in tree_leaves((kernel.args[1:], kernel.kwargs))
     return operand in overwritable_operands(kernel)
+
+
+def _viewed(node: Node) -> Node:
+    """What `node` is a view of, through any number of views."""
+    while is_view(node):
+        node = node.args[0]
+    return node
 
 
 def _last_reads(graph: Graph, position: dict[Node, int]) -> dict[Node, int]:

@@ -248,6 +248,14 @@ class TestControlFlow:
         torch.testing.assert_close(edge.module()(inputs), module(inputs))
 
 
+def test_sizes_and_numbers_that_data_decide_are_each_their_own() -> None:
+    def program(module: torch.nn.Module, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return a[a > 0].relu(), b[b > 0].relu(), a * a[0].item(), b * b[0].item()
+
+    module, inputs = Function(program), (torch.tensor([1.0, -2.0, 3.0]), torch.tensor([5.0, 6.0, 7.0]))
+    torch.testing.assert_close(edge_of(module, *inputs).module()(*inputs), module(*inputs))
+
+
 @pytest.mark.parametrize("layers", [2])
 def test_equal_layers_are_decomposed_once(layers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from rules_executorch.lowering.edge import conversion

@@ -83,7 +83,7 @@ def test_rows_of_a_cache() -> None:
     runs = [(torch.full((1, 3), float(i)), torch.tensor([i % 4])) for i in range(6)]
     emitted = check(Cache(), *runs)
     operators = [str(operator) for operator in emitted.program_file.program.execution_plan[0].operators]
-    assert operators[0] == "aten::index_put_" and not {"aten::copy_", "aten::index_put.out"} & set(operators)
+    assert "aten::index_put_" in operators and not {"aten::copy_", "aten::index_put.out"} & set(operators)
 
 
 def test_an_update_reads_the_old_value_elsewhere() -> None:
