@@ -15,9 +15,9 @@ from rules_executorch.builder.core.timeline import Span
 
 def _spans(root: Path, *arguments: str) -> dict[str, dict]:
     """The spans of a build by name (of actions' parts: the last one of that name)."""
-    result = build(root, "--profile=trace.json", *arguments)
+    result = build(root, "--profile=../trace.json", *arguments)
     assert result.returncode in (0, 1), result.stderr
-    events = json.loads((root / "trace.json").read_text())["traceEvents"]
+    events = json.loads((root.parent / "trace.json").read_text())["traceEvents"]
     return {event["name"]: event for event in events if event["ph"] == "X"}
 
 
