@@ -38,7 +38,8 @@ def check(request: Request, analysed: Analysed, options, console: Console) -> bo
         machine.sandboxes.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="again-", dir=machine.sandboxes) as folder:
             with listening(console) as shown, span("execution", "check determinism"):
-                same = _check_all(machine, _elsewhere(machine, Path(folder)), actions, options.jobs, shown)
+                elsewhere = _elsewhere(machine, DiskStore(Path(folder)))
+                same = _check_all(machine, elsewhere, actions, options.jobs, shown)
     finally:
         machine.digests.close()
     if same:
@@ -46,10 +47,10 @@ def check(request: Request, analysed: Analysed, options, console: Console) -> bo
     return same
 
 
-def _elsewhere(machine: Machine, folder: Path) -> Machine:
-    """A machine that differs from the other in all that must not matter."""
-    sandboxes = folder / "another folder, with a longer name"
-    return dataclasses.replace(machine, store=DiskStore(folder / "store"), sandboxes=sandboxes, workers=None)
+def _elsewhere(machine: Machine, store: DiskStore) -> Machine:
+    """A machine that differs from the other in all that must not matter, and remembers nothing."""
+    sandboxes = machine.sandboxes / "another folder, with a longer name"
+    return dataclasses.replace(machine, store=store, sandboxes=sandboxes, workers=None, kept=None)
 
 
 def _check_all(machine: Machine, elsewhere: Machine, actions: Sequence[Action], jobs: int, shown: Lines) -> bool:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rules_executorch.lowering.format import schema
+from rules_executorch.lowering.format.program import ProgramFile
+from rules_executorch.lowering.format.write import write_pte
 from support.build_command import build, counts, write_files
 
 from rules_executorch.builder.commands.difference import describe_difference, first_differing_byte
@@ -55,6 +60,8 @@ def test_actions_that_came_from_the_cache_are_checked_and_nothing_else_changes(t
 def test_an_action_that_fails_under_other_conditions_is_found(tmp_path: Path) -> None:
     result = build(_workspace(tmp_path, "test $$OMP_NUM_THREADS = 1 && touch $@"), "--check_determinism", "//:x")
     assert result.returncode == 1 and "failed with exit status 1" in result.stderr
+    reproduce = re.search(r"to run it again: (.*)", result.stderr)
+    assert reproduce and subprocess.run(reproduce[1], shell=True, capture_output=True, check=False).returncode == 1
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40))
@@ -77,6 +84,15 @@ def test_a_tensor_is_named(tmp_path: Path) -> None:
     for name, data in (("one", bytes(12)), ("other", bytes(9) + b"\1\0\0")):
         (tmp_path / name).write_bytes(struct.pack("<Q", len(header)) + header + data)
     assert "tensor b (I8 [4]), byte 1 of it" in describe_difference(tmp_path / "one", tmp_path / "other")
+
+
+def test_a_field_of_a_program_is_named(tmp_path: Path) -> None:
+    for number in (1, 2):
+        values = (schema.Int(0), schema.Int(number))
+        plan = schema.ExecutionPlan(name="f", values=values, chains=(schema.Chain(),), non_const_buffer_sizes=(0,))
+        write_pte(ProgramFile(schema.Program(execution_plan=(plan,))), tmp_path / f"{number}.pte")
+    described = describe_difference(tmp_path / "1.pte", tmp_path / "2.pte")
+    assert described.endswith("execution_plan[0].values[1].value: 1 and 2")
 
 
 def test_a_place_in_data_is_named(tmp_path: Path) -> None:
