@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
 from .commands import exit_codes, unchanged
 from .commands.words import CommandLineError
 
+
+# What is wrong with a machine or a disk, and no mistake of ours; and what its owner can do.
+_OF_THE_MACHINE = {
+    errno.EACCES: "build as a user who may write there, or take the workspace and the cache elsewhere",
+    errno.EDQUOT: "make room for this user, and build again",
+    errno.EIO: "have the disk looked at",
+    errno.EMFILE: "allow more open files (ulimit -n), or build with fewer --jobs",
+    errno.ENOMEM: "make memory free, or build with fewer --jobs",
+    errno.ENOSPC: "make room on the disk, and build again",
+    errno.EPERM: "build as a user who may do that, or take the workspace and the cache elsewhere",
+    errno.EROFS: "mount the disk writable, or take the workspace and the cache elsewhere",
+}
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code (see exit_codes)."""
@@ -83,6 +96,10 @@ def _report(error: Exception) -> int:
     if isinstance(error, BuildError):
         print(error, file=sys.stderr)
         return exit_codes.COMMAND_LINE_ERROR if isinstance(error, UsageError) else exit_codes.BUILD_FAILED
+    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"error: {place}{error.strerror}\n  to fix: {_OF_THE_MACHINE[error.errno]}", file=sys.stderr)
+        return exit_codes.ENVIRONMENT_ERROR
     import traceback
 
     traceback.print_exception(error)
