@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,7 +50,7 @@ def imported_modules(file: Path) -> set[str]:
     """Every module that a file imports, anywhere in it, absolute or relative, as a dotted name."""
     package = ("rules_executorch", *file.relative_to(ROOT).parts[:-1])
     found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in _nodes(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -57,6 +59,14 @@ def imported_modules(file: Path) -> set[str]:
             # `from x import y` may name a module y; the longer name is what a direction is about.
             found.update(f"{module}.{alias.name}" for alias in node.names)
     return found
+
+
+def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes that are for more than type checkers."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+            yield node
+            yield from _nodes(node)
 
 
 def forbidden_imports(file: Path) -> list[str]:
@@ -78,6 +88,19 @@ def forbidden_imports(file: Path) -> list[str]:
 @pytest.mark.parametrize("file", product_files(), ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_a_file_imports_only_what_its_folder_may(file: Path) -> None:
     assert forbidden_imports(file) == []
+
+
+def test_no_modules_import_each_other_however_indirectly() -> None:
+    files = {}
+    for file in product_files():
+        parts = file.relative_to(ROOT).with_suffix("").parts
+        files[".".join(("rules_executorch", *parts)).removesuffix(".__init__")] = file
+    imports = {}
+    for name, file in files.items():
+        # `from package import name` may mean a module of the package, or what the package itself has.
+        found = {module if module in files else module.rpartition(".")[0] for module in imported_modules(file)}
+        imports[name] = found & files.keys() - {name}
+    graphlib.TopologicalSorter(imports).prepare()
 
 
 def test_no_backend_imports_another() -> None:

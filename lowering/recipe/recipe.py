@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 
 from ..config import EdgeCompileConfig, ExecutorchBackendConfig, Pass
 from ..delegation.to_backend import Delegation
+from .registry import recipe_registry
 from .stage import StageType, check_pipeline
 
 AtenPass = Callable[[str, ExportedProgram], ExportedProgram]
@@ -94,8 +95,6 @@ class ExportRecipe:
     @staticmethod
     def get_recipe(recipe_type: Any, **options: Any) -> ExportRecipe:
         """The recipe that a backend's provider has for `recipe_type`. Raises LookupError where none has."""
-        from .registry import recipe_registry
-
         return recipe_registry.create_recipe(recipe_type, **options)
 
     @staticmethod

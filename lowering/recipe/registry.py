@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .recipe import ExportRecipe
+if TYPE_CHECKING:
+    from .recipe import ExportRecipe
 
 
 class RecipeType(str, Enum):
