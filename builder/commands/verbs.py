@@ -22,8 +22,8 @@ _EXIT_CODES = """\
 Exit codes, as in Bazel:
   0  all went well               4  built, but there are no tests
   1  the build failed            8  interrupted
-  2  a mistake in the command   37  a bug in rules_executorch
-  3  built, but tests failed
+  2  a mistake in the command   36  the disk is full, or the like
+  3  built, but tests failed    37  a bug in rules_executorch
 """
 
 SHELLS = ("bash", "zsh")
