@@ -59,25 +59,38 @@ def lower_with_ours(program: torch.export.ExportedProgram, watch: Stopwatch, pat
     return delegated
 
 
+class Named(torch.nn.Module):
+    """The model as an attribute: ExecuTorch's batch norm pass fails where names of weights begin with a digit."""
+
+    def __init__(self, model: torch.nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.model(*inputs)
+
+
 def measure(engine: str, model: str) -> dict:
     """Lower `model` in this process, once, after a small model that warms the imports up."""
     lower = {"executorch": lower_with_executorch, "rules_executorch": lower_with_ours}[engine]
     torch.set_num_threads(2)
-    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.pte"
         small = torch.nn.Linear(2, 2).eval()
         lower(torch.export.export(small, (torch.randn(1, 2),)), Stopwatch(), path)
         module, inputs = models.make(model)
-        program = torch.export.export(module, inputs)
+        program = torch.export.export(Named(module), inputs)
         gc.collect()
         watch = Stopwatch()
         delegated = lower(program, watch, path)
+        with torch.no_grad():
+            expected = module(*inputs)
         return {
             "seconds": watch.seconds["lower"],
             "pte_bytes": path.stat().st_size,
             "planned_bytes": planned_bytes(path),
             **shares(delegated),
-            **run(path, inputs, module(*inputs)),
+            **run(path, inputs, expected),
         }
 
 

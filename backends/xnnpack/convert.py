@@ -13,7 +13,7 @@ from torch.export.graph_signature import InputKind
 
 from .builder import FLOATS, Builder, check_sizes
 from .graph import Graph, Unsupported, Value
-from .operators import encode
+from .operators import encode, encoder_of
 from .operators.quantized import INTEGERS, quantization_of
 from .schema import DataType
 
@@ -34,10 +34,11 @@ class Converter:
     def convert(self, node: torch.fx.Node) -> Any:
         """The Value of a call_function node, or a tuple of them. Raises Unsupported."""
         self.builder.source, self.builder.debug_handle = node, node.meta.get("debug_handle", 0)
-        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self.operand)
         if node.target is operator.getitem:
-            return args[0][args[1]]
-        result = encode(self.builder, node.target, node.meta["val"], args, kwargs)
+            return self.operand(node.args[0])[node.args[1]]
+        encoder = encoder_of(node.target)
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self.operand)
+        result = encode(self.builder, encoder, node.meta["val"], args, kwargs)
         if isinstance(result, tuple):
             _check_items(node, result)
         return result

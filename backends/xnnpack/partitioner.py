@@ -16,6 +16,7 @@ from .convert import LIFTED, Converter
 from .cost import is_worth
 from .graph import Unsupported, Value
 from .operators.quantized import belongs
+from .per_op import separate
 from .preprocess import BACKEND_ID
 
 aten = torch.ops.aten
@@ -77,9 +78,10 @@ class XnnpackPartitioner(Partitioner):
                 node.meta[LEFT_BEHIND] = reason
             return False
 
-        return partition_supported(
+        result = partition_supported(
             exported_program, supports, DelegationSpec(BACKEND_ID), worth=worth, belongs=belongs, share_constants=True
         )  # fmt: skip
+        return separate(result) if self.per_op else result
 
 
 class _Check:

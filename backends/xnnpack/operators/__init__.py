@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from . import attention, convolution, elementwise, linear, normalization, pooling, quantized, shapes  # noqa: F401  (they register)
-from .table import ENCODERS, encode
+from .table import encode, encoder_of
 
-__all__ = ["ENCODERS", "encode"]
+__all__ = ["encode", "encoder_of"]

@@ -27,15 +27,20 @@ def operator(*targets: Any) -> Callable[[Encoder], Encoder]:
     return register
 
 
-def encode(builder: Builder, target: Any, val: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Append the nodes for one call; its Value, or a tuple with None for results that XNNPACK cannot give.
-
-    Raises:
-        Unsupported: XNNPACK has no nodes for it.
-    """
+def encoder_of(target: Any) -> Encoder:
+    """What encodes calls of an operator. Raises Unsupported where nothing does."""
     encoder = ENCODERS.get(target) or ENCODERS.get(getattr(target, "name", str)())
     if encoder is None:
         raise Unsupported("XNNPACK has no such operator")
+    return encoder
+
+
+def encode(builder: Builder, encoder: Encoder, val: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Append the nodes for one call; its Value, or a tuple with None for results that XNNPACK cannot give.
+
+    Raises:
+        Unsupported: XNNPACK has no nodes for these arguments.
+    """
     try:
         result = encoder(builder, val, *args, **kwargs)
     except TypeError as error:  # an argument that the encoder does not name
