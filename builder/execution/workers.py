@@ -224,7 +224,8 @@ def _toolchain_key(command: list[str], site_packages: list[str], modules: Sequen
         if entry.name.endswith(".dist-info")
     ]
     sources = [hashlib.sha256(source.read_bytes()).hexdigest() for source in sorted(_HERE.glob("*.py"))]
-    return _digest([sys.version, command, site_packages, sorted(installed), sources, modules])
+    # Where the sources are matters as well: a zygote of another checkout knows its own launcher only.
+    return _digest([sys.version, command, site_packages, sorted(installed), str(_HERE), sources, modules])
 
 
 def _digest(value: object) -> str:
