@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
+from rules_executorch.builder.commands.console import Console
+from rules_executorch.builder.commands.progress import Lines
+from rules_executorch.builder.core.action import Action, Artifact
 from support.build_command import BUILD, build, environment, write_files
 
 SLOW = {
@@ -70,3 +74,25 @@ def test_noprogress_says_only_what_came_of_it(ws: Path) -> None:
 def test_colors_can_be_asked_for(ws: Path) -> None:
     assert "\033[1;31merror:" in build(ws, "--color=yes", "//:bad").stderr
     assert "\033" not in build(ws, "--color=auto", "//:bad").stderr
+
+
+def test_a_terminal_shows_tests_while_they_run(tmp_path: Path) -> None:
+    files = {
+        "BUILD": 'py_test(name = "t", srcs = ["t.py"])\n',
+        "t.py": "import time\ndef test_it(): time.sleep(0.5)\n",
+    }
+    code, drawn = _on_a_terminal(write_files(tmp_path / "tests", files), "test", "//:t")
+    assert code == 0
+    assert "Test //:t (0 s)" in drawn and drawn.index("1 running") < drawn.index("passed")
+
+
+def test_a_log_names_what_has_been_running_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = Lines(Console(progress=False))
+    clock = iter(range(0, 1000, 50))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    for number in range(3):
+        lines.running(Action("Genrule", "shell", (), (), (Artifact(f"w/{number}"),), owner=f"//:{number}"))
+    assert lines.still_running(60) == "Genrule //:0 (150 s), Genrule //:1 (100 s)"
+    lines.ended(Action("Genrule", "shell", (), (), (Artifact("w/0"),)))
+    assert lines.still_running(60) == "Genrule //:1 (150 s), Genrule //:2 (100 s)"
+    assert lines.still_running(1000) == ""
