@@ -87,7 +87,8 @@ def _find_mode(options, sandboxes: Path, console: Console) -> Mode:
     """How this build keeps actions to what they declare; said once, when the first one is about to run."""
     mode = find_mode(Mode(options.sandbox) if options.sandbox else None, sandboxes)
     if mode is not Mode.NAMESPACES or options.sandbox:
-        console.tell(f"sandbox: {mode.value} ({mode.description})")
+        why = "" if options.sandbox else ", since this machine allows no better"
+        console.tell(f"sandbox: {mode.value} ({mode.description}{why})")
     return mode
 
 

@@ -22,8 +22,8 @@ class Mode(Enum):
 
 _DESCRIPTIONS = {
     Mode.NAMESPACES: "actions run in namespaces of their own",
-    Mode.LANDLOCK: "actions are restricted by Landlock and seccomp, since this machine does not allow namespaces",
-    Mode.FOREST: "actions are NOT HERMETIC: this machine allows neither namespaces nor Landlock; what they open is checked",
+    Mode.LANDLOCK: "actions are restricted by Landlock and seccomp",
+    Mode.FOREST: "actions are NOT HERMETIC: what they open is checked, and no wall keeps them in",
 }
 
 

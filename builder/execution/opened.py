@@ -33,6 +33,8 @@ _PATH_ARGUMENT = {"open": 0, "creat": 0, "openat": 1, "openat2": 1, "execve": 0,
 
 _ALSO = ("/dev", "/etc/group", "/etc/locale.alias", "/etc/nsswitch.conf", "/etc/passwd", *namespaces.SHOWN)
 
+_OUR_CODE = os.path.dirname(os.path.realpath(__file__))
+
 
 class Declared:
     """Which paths an action may open: `spec` (see sandbox.py) says what it may see."""
@@ -53,9 +55,15 @@ class Declared:
             return self._is_below(real, self._writable)
         return real in self._listed or self._is_below(real, self._readable)
 
-    def is_metadata(self, path: str) -> bool:
-        """Whether a path is what some distribution says of itself: programs look through those of all."""
-        return ".dist-info" in path and any(os.path.realpath(path).startswith(f"{folder}/") for folder in self._hidden)
+    def is_absent(self, path: str) -> bool:
+        """Whether a path is one that programs come upon without meaning it: for them it is not there.
+
+        Such is what distributions say of themselves, which programs look through; and our own code, of which
+        a worker's Python would show lines in tracebacks.
+        """
+        real = os.path.realpath(path)
+        metadata = ".dist-info" in path and any(real.startswith(f"{folder}/") for folder in self._hidden)
+        return metadata or os.path.dirname(real) == _OUR_CODE
 
     def _is_below(self, real: str, allowed: set[str]) -> bool:
         while real != "/":
@@ -119,7 +127,7 @@ def _answer(listener: int, declared: Declared, names: dict[int, str], report) ->
         path, exists = os.path.dirname(path), True
     if path is None or not exists or _is_of_processes(path, pid) or declared.allows(path, writing=writing):
         answer = _ANSWER.pack(identity, 0, 0, _CONTINUE)
-    elif declared.is_metadata(path):
+    elif declared.is_absent(path):
         answer = _ANSWER.pack(identity, 0, -errno.ENOENT, 0)
     else:
         report.write(f"{_program(pid)}\t{path}\n")
