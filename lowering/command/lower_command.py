@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
     _export(session, arguments)
     session.save_to_pte(arguments.out)
     with replacing(arguments.report) as temporary:
-        temporary.write_text(json.dumps(report(session), indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(report(session, arguments.out.stat().st_size), indent=1) + "\n", encoding="utf-8")
 
 
 def _export(session: ExportSession, arguments: argparse.Namespace) -> None:

@@ -44,8 +44,10 @@ class TensorSpec:
 
     @staticmethod
     def from_data(data: list[Any]) -> TensorSpec:
-        """What `to_data` wrote."""
+        """What `to_data` wrote. Raises InvalidFileError where sizes are no numbers."""
         name, dtype, shape, strides, is_parameter, requires_grad, supplied, aliases = data
+        if not all(type(size) is int for size in (*shape, *strides)):
+            raise InvalidFileError(f"malformed edge program: the sizes of tensor {name!r} are not integers")
         return TensorSpec(
             name, DTYPES[dtype], tuple(shape), tuple(strides), is_parameter, requires_grad, supplied, tuple(aliases)
         )

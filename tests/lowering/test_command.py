@@ -202,6 +202,9 @@ def test_a_model_with_a_checkpoint_becomes_a_program(folder: Path, run: Callable
     assert report["delegates"] == []
     assert report["operators"] == ["aten::add.out", "aten::embedding.out", "aten::linear.out"]
     assert set(report["methods"]) == {"encode", "decode", "limit"}
+    assert report["file_bytes"] == (folder / "out.pte").stat().st_size
+    memory = report["methods"]["encode"]["memory"]
+    assert 0 < memory["lower_bound"] <= memory["planned"] == report["methods"]["encode"]["planned_bytes"][0]
 
     account = json.loads(succeeds(run("inspect", "out.pte", "--json")))
     assert [method["name"] for method in account["methods"]] == ["decode", "encode", "limit"]
