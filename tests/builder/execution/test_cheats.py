@@ -23,6 +23,7 @@ from rules_executorch.builder.core.action import Action, Artifact
 from rules_executorch.builder.execution.distributions import site_folders
 from rules_executorch.builder.execution.isolation import Mode
 from rules_executorch.builder.execution.layout import Layout
+from rules_executorch.builder.execution.namespaces import HOST_NAME, USER
 from rules_executorch.builder.execution.probe import why_not
 from rules_executorch.builder.execution.processes import Processes
 from rules_executorch.builder.execution.runner import ActionFailed, Machine, run_action
@@ -193,6 +194,15 @@ def host(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
     host.clean()
 
 
+def _indistinct(cheat: Cheat) -> bool:
+    """Whether a machine is such that an action inside of a sandbox and one outside would see the same."""
+    return {
+        "depends on the user": os.getuid() == USER,
+        "depends on the name of the machine": os.uname().nodename == HOST_NAME,
+        "asks for the machine's networks by netlink": {name for _, name in socket.if_nameindex()} <= {"lo", "tunl0", "sit0"},
+    }.get(cheat.name, False)
+
+
 def _outcome(host: Host, cheat: Cheat) -> tuple[str, str]:
     """What came of a cheat, and what the action said if it failed."""
     with host.names() as names:
@@ -215,6 +225,8 @@ def _fill(text: str, names: dict[str, object]) -> str:
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.name)
 def test_what_comes_of_a_cheat_is_what_is_documented(host: Host, cheat: Cheat) -> None:
     mode = host.machine.mode()
+    if _indistinct(cheat):
+        pytest.skip("this machine is as every sandbox is")
     outcome, said = _outcome(host, cheat)
     assert outcome == getattr(cheat, mode.value), said
 
