@@ -165,6 +165,8 @@ def _expanded(call: Call, args: Any, index: Any) -> Any:
 _INVERSES: dict[str, Callable[[Call, Any, Any], Any]] = {
     **dict.fromkeys(("aten::view", "aten::unsqueeze", "aten::squeeze"), _reshaped),
     **dict.fromkeys(("aten::alias", "aten::detach", "aten::lift_fresh"), _identical),
+    "aten::view_as_real": lambda call, args, index: (lambda p, value: call(aten.view_as_complex.default, value)),
+    "aten::view_as_complex": lambda call, args, index: (lambda p, value: call(aten.view_as_real.default, value)),
     "aten::permute": _permuted,
     "aten::transpose": _transposed,
     "aten::t": lambda call, args, index: (lambda parent, value: call(aten.t.default, value)),

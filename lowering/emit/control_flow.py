@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
 
 from ..format.schema import ELEMENT_SIZE
 from .emitter import Emitter, Handler, body_outputs
 from .kernels import result_owners
 from .shapes import dim_order, nbytes
-from .values import TensorValue
+from .values import Place, TensorValue
+from .views import is_view
 from .writeback import Mutation, write_in_place
 
 higher_order = torch.ops.higher_order
@@ -121,6 +124,9 @@ def _carried(emitter: Emitter, node: Node, initial: Sequence[Any]) -> list[int]:
     for index, argument in enumerate(initial):
         source = emitter.value(argument)
         value = argument.meta["val"] if isinstance(argument, Node) else argument
+        if _is_the_loops_own(emitter, argument, source):
+            places.append(source)
+            continue
         if isinstance(value, torch.Tensor):
             place = emitter.new_tensor(value, node)
         else:
@@ -128,6 +134,17 @@ def _carried(emitter: Emitter, node: Node, initial: Sequence[Any]) -> list[int]:
         emitter.copy(source, place)
         places.append(place)
     return places
+
+
+def _is_the_loops_own(emitter: Emitter, argument: Any, value: int) -> bool:
+    """Whether a tensor was made for a loop to begin with, and for nobody else: the loop may write over it."""
+    if not isinstance(argument, Node) or not isinstance(argument.target, OpOverload) or is_view(argument):
+        return False
+    users = list(argument.users)
+    if len(users) != 1 or sum(leaf is argument for leaf in tree_leaves(users[0].args)) != 1:
+        return False
+    tensor = emitter.values.values[value]
+    return isinstance(tensor, TensorValue) and tensor.storage.place is Place.PLANNED and not tensor.rewired
 
 
 def _round(emitter: Emitter, body: GraphModule, arguments: Sequence[int], carried: int) -> list[Any]:

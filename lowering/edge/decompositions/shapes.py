@@ -122,6 +122,25 @@ def cumsum(self: Any, dim: int, *, dtype: torch.dtype | None = None) -> Any:
     return self if result_type == self.dtype else aten._to_copy.default(self, dtype=result_type)
 
 
+@decomposes(aten.view_as_complex_copy.default)
+def view_as_complex(self: Any) -> Any:
+    """Pairs of real numbers lie in memory as complex numbers do."""
+    dtype = {torch.float32: torch.complex64, torch.float64: torch.complex128, torch.float16: torch.complex32}
+    return aten.squeeze.dim(aten.view.dtype(self, dtype[self.dtype]), -1)
+
+
+@decomposes(aten.complex.default)
+def complex_of(real: Any, imag: Any) -> Any:
+    pairs = torch.broadcast_tensors(real, imag)
+    return aten.view_as_complex.default(aten.stack.default(list(pairs), -1))
+
+
+@decomposes(aten.polar.default)
+def polar(abs: Any, angle: Any) -> Any:
+    real, imag = (aten.mul.Tensor(abs, function(angle)) for function in (aten.cos.default, aten.sin.default))
+    return aten.complex.default(real, imag)
+
+
 def _static(self: Any) -> bool:
     return all(isinstance(size, int) for size in self.shape)
 

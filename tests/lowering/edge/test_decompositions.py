@@ -78,6 +78,10 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "conv_transpose3d groups": (lambda x,
         w: F.conv_transpose3d(x, w, stride=(1, 2, 3), dilation=(2, 1, 1), groups=2),
     (r(1, 4, 3, 2, 3), r(4, 3, 2, 3, 2))),
+    "pairs as complex numbers": (lambda x, f: torch.view_as_real(torch.view_as_complex(x) * torch.polar(f, f)),
+        (r(2, 3, 2), p(2, 3))),
+    "complex numbers of parts": (lambda x, y: torch.view_as_real(torch.complex(x, y) * torch.complex(y, x)), (r(2, 3), r(3))),
+    "a write to the parts of complex numbers": (lambda x: _with_real_part(x.clone(), 5.0), (r(2, 3, 2),)),
     "round to decimals": (lambda x: torch.round(x * 10, decimals=1), (r(5),)),
     "round to tens": (lambda x: torch.round(x * 100, decimals=-1), (r(5),)),
     "squeeze": (torch.squeeze, (r(1, 3, 1, 2),)), "fmax": (torch.fmax, (NAN, NAN.flip(1))),
@@ -113,6 +117,11 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "attention grouped": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True),
         (r(1, 4, 3, 8), r(1, 2, 5, 8), r(1, 2, 5, 8))),
 }  # fmt: skip
+
+
+def _with_real_part(pairs: torch.Tensor, number: float) -> torch.Tensor:
+    torch.view_as_real(torch.view_as_complex(pairs))[..., 0].fill_(number)
+    return pairs
 
 
 @pytest.mark.parametrize("name", CALLS)

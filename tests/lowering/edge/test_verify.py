@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
+import torch.nn.functional as F
 from support.edge_programs import calls, edge_of
 
 from rules_executorch.lowering.edge.to_edge import to_edge_program
@@ -26,6 +31,29 @@ def test_an_operator_without_kernel_is_named_with_its_line_and_remedies() -> Non
     assert lines[0] == "the target runtime has no kernel for aten.lgamma.default"
     assert "test_verify.py" in lines[2] and "return torch.lgamma(x) + 1" in lines[2]
     assert any(line.strip().startswith("1. delegate") for line in lines)
+
+
+REFUSED: dict[str, tuple[Callable[..., Any], torch.Tensor]] = {
+    "bincount": (lambda x: torch.bincount(x), torch.tensor([1, 2, 2])),
+    "histc": (lambda x: torch.histc(x, 5, 0.0, 1.0), torch.rand(9)),
+    "gcd": (lambda x: torch.gcd(x, x + 6), torch.tensor([4, 6])),
+    "frexp": (lambda x: torch.frexp(x), torch.rand(3)),
+    "lgamma": (lambda x: torch.lgamma(x), torch.rand(3)),
+    "mode": (lambda x: torch.mode(x, 1), torch.ones(4, 7)),
+    "grid_sampler_3d": (lambda x: F.grid_sample(x, torch.zeros(1, 2, 2, 2, 3)), torch.rand(1, 2, 3, 3, 3)),
+    "embedding_renorm": (lambda x: F.embedding(torch.tensor([0, 1]), x, max_norm=1.0), torch.rand(3, 4)),
+    "avg_pool3d": (lambda x: F.avg_pool3d(x, 2), torch.ones(1, 2, 4, 4, 4, dtype=torch.int64)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_kernels_come_to_exactly_is_refused(name: str) -> None:
+    function, inputs = REFUSED[name]
+    edge = edge_of(function, inputs, verify=False)
+    with pytest.raises(LoweringError) as error:
+        verify_edge_program(edge)
+    assert re.match(rf"the target runtime has no kernel for aten\.{name}\.", str(error.value))
+    assert "  from: " in str(error.value) and len(error.value.remedies) >= 2
 
 
 def test_it_is_left_whole_for_a_backend_to_take() -> None:

@@ -157,3 +157,23 @@ def test_a_recurrent_network_as_a_scan() -> None:
             return scan(step, torch.zeros(2, 4), a)
 
     check(Recurrent(), (torch.randn(5, 2, 4),), (torch.randn(5, 2, 4),))
+
+
+def test_what_is_made_for_a_loop_is_not_copied_into_it() -> None:
+    def program(a: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        own, kept = a * 2, a + 1
+        loop = while_loop(lambda i, t, u: i < 3, lambda i, t, u: (i + 1, t * a, u - t), (torch.tensor(0), own, kept))
+        return loop[1], loop[2], kept
+
+    emitted = check(Apply(program), (x,), (-x,), (x,))
+    plan = emitted.program_file.program.execution_plan[0]
+    calls = [str(plan.operators[i.op_index]) for i in plan.chains[0].instructions if hasattr(i, "op_index")]
+    assert calls.count("dim_order_ops::_clone_dim_order.out") == 2 + 1  # the counter, `kept`; then `u - t` to its place
+
+
+def test_a_loop_that_begins_with_one_tensor_twice() -> None:
+    def program(a: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        both = a * 2
+        return while_loop(lambda i, t, u: i < 3, lambda i, t, u: (i + 1, u + 1, t * 2), (torch.tensor(0), both, both))
+
+    check(Apply(program), (x,), (-x,))

@@ -20,7 +20,10 @@ from support.official_runtime import run_methods
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("executorch") is None, reason="the executorch wheel is absent")
 
-MODELS = ["mlp_dynamic_batch", "lenet", "transformer_encoder", "decoder_with_kv_cache", "gru"]
+MODELS = [
+    "mlp_dynamic_batch", "lenet", "transformer_encoder", "decoder_with_kv_cache", "gru", "resnet_like", "unet",
+    "lstm_cell_step", "multi_output_heads", "detection_head_dynamic", "moving_average_state", "conv1d_text",
+]  # fmt: skip
 
 
 @functools.lru_cache(maxsize=None)
