@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from .builder import need_constant
-from .graph import Graph, Node, Quantization, Unsupported, Value
+from .graph import Graph, Layout, Node, Quantization, Unsupported, Value
 from .quantization_moves import is_dequantizing, is_quantizing, move_integers
 from .schema import DataType
 
@@ -115,19 +115,39 @@ def _dynamic(graph: Graph) -> Graph:
     producers = graph.producers()
     types = (DataType.QCINT8, DataType.QCINT4, DataType.QBINT4)
     nodes: list[Node] = []
-    rows: dict[tuple[Value, int], Value] = {}
+    rows: dict[tuple[Value, int, Layout], Value] = {}
     for node in graph.nodes:
         source = _dynamically_from(node, producers)
         if source is not None and node.kind in _DYNAMIC_PRODUCTS and _is_usable(node.operands[1].integers, types):
+            node = _by_pixel(replace(node, operands=(source, node.operands[1].integers, node.operands[2])))
             row_dims = _DYNAMIC_PRODUCTS[node.kind]
-            if (source, row_dims) not in rows:
+            key = (source, row_dims, node.layout)
+            if key not in rows:
                 quantization = Quantization(row_dims=row_dims)
-                integers = replace(source, dtype=DataType.QDINT8, constant=None, quantization=quantization)
-                nodes.append(Node("Convert", (source,), (integers,), layout=node.layout))
-                rows[source, row_dims] = integers
-            node = replace(node, operands=(rows[source, row_dims], node.operands[1].integers, node.operands[2]))
+                rows[key] = replace(source, dtype=DataType.QDINT8, constant=None, quantization=quantization)
+                nodes.append(Node("Convert", (source,), (rows[key],), layout=node.layout))
+            node = node.with_operands((rows[key], *node.operands[1:]))
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes))
+
+
+def _by_pixel(node: Node) -> Node:
+    """A convolution of single pixels as the product of matrices that it is, channels-last, with a scale for each pixel.
+
+    XNNPACK would change it into that too, but then fails where two of them share their input, and
+    computes nonsense where a larger convolution shares it.
+    """
+    if node.kind != "Conv2d" or node.attributes["groups"] != 1:
+        return node
+    sizes = (f"{name}_{side}" for name in ("kernel", "subsampling") for side in ("height", "width"))
+    borders = (f"padding_{side}" for side in ("top", "right", "bottom", "left"))
+    if any(node.attributes[name] != 1 for name in sizes) or any(node.attributes[name] != 0 for name in borders):
+        return node
+    x, weight, bias = node.operands
+    assert weight is not None
+    data, shape = need_constant(weight), (weight.sizes[0], weight.sizes[3])
+    weight = replace(weight, sizes=shape, constant=lambda: data().reshape(shape))  # type: ignore[arg-type]
+    return replace(node, kind="FullyConnected", operands=(x, weight, bias), attributes={})
 
 
 def _dynamically_from(node: Node, producers: dict[Value, Node]) -> Value | None:

@@ -135,7 +135,7 @@ class XnnpackQuantizer(Quantizer):
         first, *others = node.args[0]
         if all(_is_integer(x) for x in (first, *others)):
             shared = SharedQuantizationSpec((first, node))
-            _annotate(node, {first: self._activation, **dict.fromkeys(others, shared)}, shared)
+            _annotate(node, {**dict.fromkeys(others, shared), first: self._activation}, shared)
 
     def _weight(self, dim: int) -> QuantizationSpec:
         if not self._config.per_channel:

@@ -121,7 +121,7 @@ def _key(node: Node) -> Any:
     """Equal for nodes that compute the same."""
     attributes = tuple(sorted((name, _hashable(value)) for name, value in node.attributes.items()))
     results = tuple((result.dtype, expressions(result.sizes)) for result in node.results)
-    return node.kind, node.operands, attributes, node.low, node.high, results, node.result.quantization
+    return node.kind, node.layout, node.operands, attributes, node.low, node.high, results, node.result.quantization
 
 
 def _hashable(value: Any) -> Any:
