@@ -24,9 +24,13 @@ _PIECE = 1 << 20
 
 
 class DiskStore:
-    """A ContentStore below `root`. Safe to use from several threads and processes at once."""
+    """A ContentStore below `root`. Safe to use from several threads and processes at once.
+
+    `written` is about how many bytes were added to it.
+    """
 
     def __init__(self, root: Path):
+        self.written = 0
         self._contents = root / "cas"
         self._temporary = root / "tmp"
         self._temporary.mkdir(parents=True, exist_ok=True)
@@ -92,8 +96,13 @@ class DiskStore:
     def _adopt(self, temporary: Path, digest: Digest) -> None:
         blob = self.path_of(digest)
         if _digest_or_none(blob) == digest:
-            return  # Keeping the old inode keeps the outputs that are linked to it shared.
+            # Keeping the old inode keeps the outputs that are linked to it shared. That it is wanted shows in its
+            # change time (see eviction.py).
+            with contextlib.suppress(OSError):
+                os.chmod(blob, 0o444)
+                return
         os.chmod(temporary, 0o444)
+        self.written += digest.size
         blob.parent.mkdir(parents=True, exist_ok=True)
         os.replace(temporary, blob)
 
@@ -139,7 +148,11 @@ class DiskActionCache:
                 os.unlink(self.path_of(key))
             return None
         result = result_from_json(json.loads(body))
-        return result if all(map(self._store.contains, _contents_of(result))) else None
+        if not all(map(self._store.contains, _contents_of(result))):
+            return None
+        with contextlib.suppress(OSError):  # its last use (see eviction.py)
+            os.utime(self.path_of(key))
+        return result
 
     def put(self, key: str, result: ActionResult) -> None:
         """Record a result whose outputs are all in the content store already."""

@@ -32,16 +32,13 @@ def check(request: Request, analysed: Analysed, options, console: Console) -> bo
     The second time they run later, in another folder, from a process of their own instead of a warm worker, with
     another hash seed and another number of threads.
     """
-    machine = open_machine(request, analysed.name, options, console)
     actions = read_actions(request)
-    try:
+    with open_machine(request, analysed.name, options, console) as machine:
         machine.sandboxes.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="again-", dir=machine.sandboxes) as folder:
             with listening(console) as shown, span("execution", "check determinism"):
                 elsewhere = _elsewhere(machine, DiskStore(Path(folder)))
                 same = _check_all(machine, elsewhere, actions, options.jobs, shown)
-    finally:
-        machine.digests.close()
     if same:
         console.say(f"{len(actions)} action{'s' * (len(actions) != 1)} made the same bytes twice")
     return same

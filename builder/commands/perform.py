@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..cache.disk import DiskActionCache, DiskStore
+from ..cache.eviction import evict_if_needed, in_use, size_limit
 from ..cache.file_digests import FileDigests
 from ..core.action import Action
 from ..core.digest import digest_bytes
-from ..core.diagnostics import BuildError, Diagnostic
+from ..core.diagnostics import BuildError, Diagnostic, UsageError
 from ..core.timeline import span
 from ..execution.graph_file import definition_digest
 from ..execution.isolation import Mode, lazily
@@ -35,43 +37,52 @@ from .request import Analysed, Request
 CACHE_VARIABLE = "RULES_EXECUTORCH_CACHE"
 
 
-def open_machine(request: Request, name: str, options, console: Console) -> Machine:
+@contextlib.contextmanager
+def open_machine(request: Request, name: str, options, console: Console) -> Iterator[Machine]:
     """What running actions needs, for the workspace `name`; sandboxes that earlier commands left are removed.
+
+    In the end the cache is brought below its limit.
 
     Raises:
         BuildError: the cache's folder cannot be used.
     """
     layout = Layout(Path(request.root), name)
     cache = cache_folder(options)
-    try:
-        store = DiskStore(cache)
-        results = DiskActionCache(cache, store)
-    except OSError as error:
-        raise BuildError(
-            Diagnostic(
-                f"the cache {cache} cannot be used: {error.strerror or error}",
-                remedy=f"name a folder that can be written with --disk_cache=DIR or {CACHE_VARIABLE}",
-            )
-        ) from error
-    # One folder per workspace, since its lock says that nobody else uses it now.
-    sandboxes = cache / "sandboxes" / f"{name}-{digest_bytes(os.fsencode(request.root)).hash[:12]}"
-    _remove_older(sandboxes, console.began)
-    digests = FileDigests(cache / "digests.sqlite")
-    mode = lazily(lambda: _find_mode(options, sandboxes, console))
-    workers = Workers(_workers_folder(), FIXED_ENVIRONMENT) if options.workers else None
-    return Machine(
-        layout,
-        host_toolchains(),
-        store,
-        results,
-        digests,
-        Processes(),
-        sandboxes,
-        mode,
-        workers,
-        keep_sandboxes=options.sandbox_debug,
-        kept=cache / "kept",
-    )
+    with contextlib.ExitStack() as stack:
+        try:
+            limit = size_limit()
+            store = DiskStore(cache)
+            results = DiskActionCache(cache, store)
+            stack.enter_context(in_use(cache))
+        except ValueError as error:
+            raise UsageError(Diagnostic(str(error))) from error
+        except OSError as error:
+            raise BuildError(
+                Diagnostic(
+                    f"the cache {cache} cannot be used: {error.strerror or error}",
+                    remedy=f"name a folder that can be written with --disk_cache=DIR or {CACHE_VARIABLE}",
+                )
+            ) from error
+        digests = stack.enter_context(contextlib.closing(FileDigests(cache / "digests.sqlite")))
+        # One folder per workspace, since its lock says that nobody else uses it now.
+        sandboxes = cache / "sandboxes" / f"{name}-{digest_bytes(os.fsencode(request.root)).hash[:12]}"
+        _remove_older(sandboxes, console.began)
+        mode = lazily(lambda: _find_mode(options, sandboxes, console))
+        workers = Workers(_workers_folder(), FIXED_ENVIRONMENT) if options.workers else None
+        yield Machine(
+            layout,
+            host_toolchains(),
+            store,
+            results,
+            digests,
+            Processes(),
+            sandboxes,
+            mode,
+            workers,
+            keep_sandboxes=options.sandbox_debug,
+            kept=cache / "kept",
+        )
+    evict_if_needed(cache, limit, store.written)
 
 
 def _workers_folder() -> Path:
@@ -123,14 +134,14 @@ def perform(
     ran = cached = 0
     not_built: frozenset[str] = frozenset()
     if status is None:
-        machine = open_machine(request, analysed.name, options, console)
-        try:
-            with listening(console, explain=options.explain) as shown, span("execution", "execution"):
-                actions = read_actions(request)
-                by_digest = {definition_digest(action, machine.toolchains): action for action in actions}
-                status, tally, printed = serve(ninja, by_digest, machine, Listeners(shown, events), printed)
-        finally:
-            machine.digests.close()
+        with (
+            open_machine(request, analysed.name, options, console) as machine,
+            listening(console, explain=options.explain) as shown,
+            span("execution", "execution"),
+        ):
+            actions = read_actions(request)
+            by_digest = {definition_digest(action, machine.toolchains): action for action in actions}
+            status, tally, printed = serve(ninja, by_digest, machine, Listeners(shown, events), printed)
         ran, cached = tally.counts[How.RAN], tally.counts[How.CACHED]
         not_built = _not_built(machine.layout, actions, [failure.action for failure in tally.failures])
     keep_statuses(request, analysed, sources, outputs_of(request, analysed), console, succeeded=status == 0)

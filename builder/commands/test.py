@@ -45,12 +45,9 @@ def main(options, started_in: str) -> int:
             return events.code
         labels = [parse_label(label) for label, _, is_test, _ in built.analysed.targets if is_test]
         runs = read_runs(request)
-        machine = open_machine(request, built.analysed.name, options, console)
-        try:
+        with open_machine(request, built.analysed.name, options, console) as machine:
             tests = [(label, runs[label]) for label in labels]
             tested = _run_tests(machine, tests, built.not_built, options, console, events)
-        finally:
-            machine.digests.close()
         events.code = _report(tested, built.succeeded, console)
     return events.code
 
