@@ -125,7 +125,8 @@ def _answer(listener: int, declared: Declared, names: dict[int, str], report) ->
     if path is not None and not exists and flags & os.O_CREAT:
         # What is not there yet is as declared as the folder that it would be in.
         path, exists = os.path.dirname(path), True
-    if path is None or not exists or _is_of_processes(path, pid) or declared.allows(path, writing=writing):
+    # With O_PATH nothing can be read, and whoever opens something by it asks again.
+    if path is None or not exists or flags & os.O_PATH or _is_of_processes(path, pid) or declared.allows(path, writing=writing):
         answer = _ANSWER.pack(identity, 0, 0, _CONTINUE)
     elif declared.is_absent(path):
         answer = _ANSWER.pack(identity, 0, -errno.ENOENT, 0)
