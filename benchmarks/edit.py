@@ -1,0 +1,171 @@
+"""How long a developer waits after an edit: the example's `decode` changes, and its program is made again.
+
+    python benchmarks/edit.py [--repeat 5] [--markdown]
+
+In one run, in turn, each time after another edit:
+
+- build: the command `build`, with warm workers. Its null build, and a build --noworkers, for comparison.
+- script: a Python script that exports and lowers both methods with this project's engine, from a cold start.
+- ExecuTorch: the same script with ExecuTorch's own engine (without a delegate, since the example's is ours).
+
+Seconds of wall-clock time, and of processor time of all processes concerned, workers included; medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from measure import versions  # noqa: E402
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+TARGET = "//models:encoder_decoder"
+
+SCRIPT = """
+import sys
+sys.path.insert(0, "models")
+import torch
+from dates import encoder_decoder
+from safetensors.torch import load_model
+{imports}
+model = encoder_decoder()
+load_model(model.module, "models/dates.safetensors")
+programs = {{}}
+for name, method in model.methods.items():
+    model.module.forward = getattr(model.module, name)
+    programs[name] = torch.export.export(model.module, method.example_inputs, dynamic_shapes=method.dynamic_shapes)
+edge = to_edge_transform_and_lower(programs{partitioner})
+with open(sys.argv[1], "wb") as file:
+    edge.to_executorch().write_to_file(file)
+"""
+OURS = SCRIPT.format(
+    imports="from rules_executorch.lowering import to_edge_transform_and_lower\n"
+    "from rules_executorch.backends.reference import ReferencePartitioner",
+    partitioner=", partitioner={name: [ReferencePartitioner()] for name in programs}",
+)
+EXECUTORCH = SCRIPT.format(imports="from executorch.exir import to_edge_transform_and_lower", partitioner="")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--markdown", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        table = measure(Path(name), options.repeat)
+    print(f"{versions()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}\n")
+    print_table(table, markdown=options.markdown)
+
+
+def measure(folder: Path, repeat: int) -> dict[str, tuple[float, float]]:
+    """Seconds of wall-clock and of processor time, by what was done after an edit."""
+    workspace = folder / "workspace"
+    shutil.copytree(CHECKOUT / "examples", workspace, ignore=shutil.ignore_patterns("build-out", "__pycache__"))
+    rules = workspace / "WORKSPACE"
+    rules.write_text(rules.read_text().replace('path = ".."', f'path = "{CHECKOUT}"'))
+    # Beside the measured ones, no worker of the user's is asked or disturbed.
+    (folder / "run").mkdir(mode=0o700)
+    environment = {**os.environ, "RULES_EXECUTORCH_CACHE": str(folder / "cache"), "XDG_RUNTIME_DIR": str(folder / "run")}
+    build = [sys.executable, "-c", "import sys; from rules_executorch.builder.cli import main; sys.exit(main())", "build"]
+    python = [sys.executable, "-c"]
+    commands = {
+        "build": [*build, TARGET],
+        "build, nothing changed": [*build, TARGET],
+        "build --noworkers": [*build, "--noworkers", TARGET],
+        "script": [*python, OURS, str(folder / "ours.pte")],
+        "ExecuTorch": [*python, EXECUTORCH, str(folder / "theirs.pte")],
+    }
+
+    def run(name: str) -> tuple[float, float]:
+        return timed(lambda: call(commands[name], workspace, environment), folder)
+
+    try:
+        # The first build starts the workers; all scripts are compiled, and their libraries read from disk.
+        for number, name in enumerate(commands):
+            edit(workspace, number)
+            run(name)
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+        for number in range(repeat):
+            for position, name in enumerate(commands):
+                if name != "build, nothing changed":
+                    edit(workspace, 100 + number * len(commands) + position)
+                times[name].append(run(name))
+    finally:
+        end_workers(folder)
+    return {name: tuple(map(statistics.median, zip(*taken))) for name, taken in times.items()}  # type: ignore[misc]
+
+
+def edit(workspace: Path, number: int) -> None:
+    """Change what `decode` computes."""
+    path = workspace / "models" / "decoder.py"
+    text, count = re.subn(r"self\.scale = .*", f"self.scale = 1.{number:04} / math.sqrt(WIDTH)", path.read_text())
+    assert count == 1, "the example's decoder has another form now"
+    path.write_text(text)
+
+
+def call(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1800)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command} failed:\n{done.stdout}{done.stderr}")
+
+
+def timed(action: Callable[[], None], folder: Path) -> tuple[float, float]:
+    """Seconds of wall-clock time, and of processor time of this process's children and of the workers."""
+    processor, start = processor_seconds(folder), time.perf_counter()
+    action()
+    return time.perf_counter() - start, processor_seconds(folder) - processor
+
+
+def processor_seconds(folder: Path) -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = used.ru_utime + used.ru_stime
+    for process in workers(folder):
+        # Of the process itself and of the children that it has waited for: user, system, user, system.
+        fields = (process / "stat").read_text().rpartition(")")[2].split()[11:15]
+        total += sum(map(int, fields)) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+def workers(folder: Path) -> list[Path]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.fsencode(folder / "run") in (process / "cmdline").read_bytes():
+                found.append(process)
+        except OSError:
+            continue
+    return found
+
+
+def end_workers(folder: Path) -> None:
+    for process in workers(folder):
+        os.kill(int(process.name), 9)
+
+
+def print_table(table: dict[str, tuple[float, float]], *, markdown: bool) -> None:
+    rows = [("after an edit of `decode`", "seconds", "of the script's", "processor seconds", "of the script's")]
+    whole = table["script"]
+    for name, (wall, processor) in table.items():
+        rows.append((name, f"{wall:.2f}", f"{wall / whole[0]:.0%}", f"{processor:.2f}", f"{processor / whole[1]:.0%}"))
+    for position, row in enumerate(rows):
+        if markdown:
+            print("| " + " | ".join(row) + " |")
+            if position == 0:
+                print("|---" * len(row) + "|")
+        else:
+            print(f"{row[0]:<28}" + "".join(f"{cell:>20}" for cell in row[1:]))
+
+
+if __name__ == "__main__":
+    main()
