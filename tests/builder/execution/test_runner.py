@@ -192,8 +192,8 @@ def test_what_an_action_leaves_running_ends_with_it(machine: Machine) -> None:
 
 
 def test_it_takes_no_longer_than_it_may(machine: Machine) -> None:
-    with pytest.raises(ActionFailed, match="took longer than 0.2 s") as failed:
-        run_action(machine, _shell("echo begun; sleep 1000"), timeout_seconds=0.2)
+    with pytest.raises(ActionFailed, match="took longer than 3 s") as failed:
+        run_action(machine, _shell("echo begun; sleep 1000"), timeout_seconds=3)
     assert failed.value.printed == "begun\n"
 
 
