@@ -54,13 +54,19 @@ def _required(requirements: Iterable[str]) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=64)
 def distribution_paths(names: tuple[str, ...]) -> tuple[str, ...]:
-    """What is installed of `names` and all that they require: entries of site-packages, and programs; absolute."""
+    """What is installed of `names` and all that they require: entries of site-packages, and programs; absolute.
+
+    With an entry that is a link comes what it leads to, as where one environment borrows from another.
+    """
     paths: dict[str, None] = {}
     for distribution in closure(names).values():
         place = os.path.abspath(os.fspath(distribution.locate_file("")))
         lines = (distribution.read_text("RECORD") or "").splitlines()
         for entry in {_entry(line.partition(",")[0]) for line in lines} - {""}:
-            paths[os.path.normpath(os.path.join(place, entry))] = None
+            path = os.path.normpath(os.path.join(place, entry))
+            paths[path] = None
+            if os.path.islink(path):
+                paths[os.path.realpath(path)] = None
     return tuple(sorted(paths))
 
 

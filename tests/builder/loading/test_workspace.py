@@ -41,10 +41,11 @@ def test_a_declared_repository_stands_before_the_installed_one(tmp_path: Path) -
     assert find_workspace(tmp_path / "w").repositories == {"rules_executorch": tmp_path / "own"}
 
 
-def test_this_checkout_is_its_own_repository() -> None:
-    workspace = find_workspace(Path(__file__))
+def test_a_workspace_called_rules_executorch_is_that_repository(tmp_path: Path) -> None:
+    (tmp_path / "WORKSPACE").write_text('workspace(name = "rules_executorch")\n')
+    workspace = find_workspace(tmp_path)
     assert workspace.name == "rules_executorch"
-    assert workspace.repositories["rules_executorch"] == workspace.root
+    assert workspace.repositories["rules_executorch"] == workspace.root == tmp_path
 
 
 @pytest.mark.parametrize(
