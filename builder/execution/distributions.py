@@ -81,7 +81,8 @@ def interpreter_paths() -> tuple[str, ...]:
     """The interpreter that runs this: its installation, and of a virtual environment what makes it one."""
     paths = [os.path.realpath(sys.base_prefix), sys.base_prefix]
     program = sys.executable
-    paths.append(os.path.join(sys.prefix, "pyvenv.cfg"))
+    # Where it would be; sys.prefix does not say so in an interpreter that was started without `site`.
+    paths.append(os.path.join(os.path.dirname(os.path.dirname(program)), "pyvenv.cfg"))
     # Every link on the way to the program, since it finds its library by them.
     while os.path.islink(program):
         paths.append(program)

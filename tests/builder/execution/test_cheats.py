@@ -23,7 +23,7 @@ from rules_executorch.builder.core.action import Action, Artifact
 from rules_executorch.builder.execution.distributions import site_folders
 from rules_executorch.builder.execution.isolation import Mode
 from rules_executorch.builder.execution.layout import Layout
-from rules_executorch.builder.execution.namespaces import HOST_NAME, USER
+from rules_executorch.builder.execution.namespaces import HOME, HOST_NAME, USER
 from rules_executorch.builder.execution.probe import why_not
 from rules_executorch.builder.execution.processes import Processes
 from rules_executorch.builder.execution.runner import ActionFailed, Machine, run_action
@@ -196,7 +196,14 @@ def host(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
 
 def _indistinct(cheat: Cheat) -> bool:
     """Whether a machine is such that an action inside of a sandbox and one outside would see the same."""
+    at_home = os.path.expanduser("~") == HOME
     return {
+        "reads the user's home": at_home,
+        "depends on the home's name": at_home,
+        # Within a sandbox numbers of processes are as low as in one within it.
+        "sends a signal to the builder": os.getpid() < 100,
+        "traces the builder": os.getpid() < 100,
+        "reads the environment of the builder": os.getpid() < 100,
         "depends on the user": os.getuid() == USER,
         "depends on the name of the machine": os.uname().nodename == HOST_NAME,
         "asks for the machine's networks by netlink": {name for _, name in socket.if_nameindex()} <= {"lo", "tunl0", "sit0"},
@@ -242,6 +249,8 @@ def test_what_comes_of_a_cheat_is_what_is_documented(host: Host, cheat: Cheat) -
     ],
 )
 def test_what_was_opened_is_named_with_the_attribute_to_add_it_to(host: Host, script: str, told: list[str]) -> None:
+    if "/etc/shadow" in script and not os.path.exists("/etc/shadow"):
+        pytest.skip("there is none")
     host.run("echo 1", False, "w/p/before")
     with host.names() as names, pytest.raises(ActionFailed) as failed:
         host.run(_fill(script, names), False, "w/p/out")
