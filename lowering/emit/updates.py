@@ -47,7 +47,7 @@ def emit_update(emitter: Emitter, node: Node) -> Any:
 
 @dataclass(frozen=True)
 class _Part:
-    """Indices of dimension `dim`: `start` and each `step` after it, `length` in all, or those that the node `index` has.
+    """Indices of dimension `dim`: `length` from `start` on, `step` apart, or those that the node `index` has.
 
     `start` is a number, not negative, or the node that computes it. `values` is the node that holds the part.
     """

@@ -43,13 +43,14 @@ def write_in_place(emitter: Emitter, graph: Graph, mutations: Sequence[Mutation]
     remaining = []
     for mutation in mutations:
         old, steps = mutation.placeholder, _steps(mutation)
-        possible = old in emitter.env and all(_can_write_to(step, old) and step not in emitter.targets for step in steps)
-        safe = possible and all(
-            last_read[operand] < position[step]
-            or (last_read[operand] == position[step] and _may_overwrite(step, operand))
-            for operand, step in zip([old, *steps], steps)
-        )
-        if safe:
+
+        def free(operand: Node, step: Node) -> bool:
+            """Whether the place that `operand` lies in is `step`'s to write to."""
+            last = last_read[operand]
+            return last < position[step] or (last == position[step] and _may_overwrite(step, operand))
+
+        possible = old in emitter.env and not any(step in emitter.targets for step in steps)
+        if possible and all(_can_write_to(step, old) for step in steps) and all(map(free, [old, *steps], steps)):
             emitter.targets.update(dict.fromkeys(steps, emitter.env[old]))
         else:
             remaining.append(mutation)

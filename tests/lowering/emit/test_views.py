@@ -114,7 +114,8 @@ def test_the_same_bytes_as_another_dtype_need_no_instruction() -> None:
 def test_the_same_bytes_of_a_dynamic_tensor_as_another_dtype(dtype: torch.dtype, dim: int) -> None:
     sizes = [(4, 6), (8, 6), (2, 6)] if dim == 0 else [(2, 4), (2, 8), (2, 2)]
     dynamic = ({dim: 2 * Dim("half", min=1, max=4)},)
-    check(Apply(lambda a: a.relu().view(dtype) + 1), *[(torch.randn(each),) for each in sizes], dynamic_shapes=(dynamic,))
+    runs = [(torch.randn(each),) for each in sizes]
+    check(Apply(lambda a: a.relu().view(dtype) + 1), *runs, dynamic_shapes=(dynamic,))
 
 
 def test_a_write_through_a_view_of_another_dtype() -> None:
