@@ -76,7 +76,9 @@ def measure(folder: Path, repeat: int) -> dict[str, tuple[float, float]]:
     rules.write_text(rules.read_text().replace('path = ".."', f'path = "{CHECKOUT}"'))
     # Beside the measured ones, no worker of the user's is asked or disturbed.
     (folder / "run").mkdir(mode=0o700)
-    environment = {**os.environ, "RULES_EXECUTORCH_CACHE": str(folder / "cache"), "XDG_RUNTIME_DIR": str(folder / "run")}
+    # Without bytecode, every start of ours and of the scripts would compile this project.
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = {**kept, "RULES_EXECUTORCH_CACHE": str(folder / "cache"), "XDG_RUNTIME_DIR": str(folder / "run")}
     build = [sys.executable, "-c", "import sys; from rules_executorch.builder.cli import main; sys.exit(main())", "build"]
     python = [sys.executable, "-c"]
     commands = {

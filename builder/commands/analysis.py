@@ -10,10 +10,9 @@ from pathlib import Path
 from rules_executorch.rules import RULES
 
 from ..analysis.analyze import analyze
-from ..core.action import Action, RunSpec
-from ..core.label import Label, parse_label
+from ..core.label import Label
 from ..core.timeline import span
-from ..execution.graph_file import actions_from_json, actions_to_json, run_from_json, run_to_json
+from ..execution.graph_file import actions_to_json, run_to_json
 from ..execution.layout import Layout
 from ..execution.ninja_file import ninja_file
 from ..execution.toolchains import host_toolchains
@@ -76,17 +75,6 @@ def analyse(request: Request) -> Analysed:
         write_file(os.path.join(request.folder, "runs.json"), json.dumps(runs))
         write_analysed(request, analysed, loaded.inputs, request_identity)
     return analysed
-
-
-def read_actions(request: Request) -> list[Action]:
-    """The actions of a request that was analysed."""
-    return actions_from_json(json.loads(Path(request.folder, "actions.json").read_bytes()))
-
-
-def read_runs(request: Request) -> dict[Label, RunSpec]:
-    """How the targets of a request that was analysed are run."""
-    data = json.loads(Path(request.folder, "runs.json").read_bytes())
-    return {parse_label(label): run_from_json(spec) for label, spec in data.items()}
 
 
 def _forget_old_requests(request: Request) -> None:

@@ -15,7 +15,7 @@ from ..core.store import ActionResult
 from ..core.timeline import span
 from ..execution.processes import Interrupted
 from ..execution.runner import ActionFailed, Machine, run_again
-from .analysis import read_actions
+from .analysed import read_actions
 from .console import Console
 from .difference import describe_difference
 from .perform import open_machine

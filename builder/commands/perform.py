@@ -27,7 +27,7 @@ from ..execution.scheduler import serve
 from ..execution.toolchains import host_toolchains
 from ..execution.workers import Workers
 from . import watch
-from .analysis import read_actions
+from .analysed import read_actions
 from .built import Built, keep_statuses
 from .console import Console
 from .events import Events

@@ -17,7 +17,7 @@ from ..execution.runner import command_of
 from ..execution.sandbox import link_files
 from ..execution.toolchains import host_toolchains
 from . import exit_codes
-from .analysis import read_runs
+from .analysed import read_runs
 from .build import build_targets, new_request, summarize, workspace_lock
 from .built import results
 from .console import Console

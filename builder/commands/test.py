@@ -15,7 +15,7 @@ from ..core.timeline import span
 from ..execution.processes import Interrupted
 from ..execution.runner import ActionFailed, How, Machine, run_action
 from . import exit_codes
-from .analysis import read_runs
+from .analysed import read_runs
 from .build import build_targets, new_request, summarize, workspace_lock
 from .built import results
 from .console import Console
