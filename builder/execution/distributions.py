@@ -40,8 +40,14 @@ def closure(names: tuple[str, ...]) -> dict[str, importlib.metadata.Distribution
         except importlib.metadata.PackageNotFoundError:
             missing.add(name)
             continue
-        waiting.extend(_required(found[name].requires or ()))
+        waiting.extend(_required(_requirements(found[name])))
     return found
+
+
+def _requirements(distribution: importlib.metadata.Distribution) -> list[str]:
+    """As `distribution.requires`, which reads the whole description, a mail's body, as well."""
+    header = (distribution.read_text("METADATA") or "").partition("\n\n")[0]
+    return re.findall(r"^Requires-Dist: (.*)", header, re.MULTILINE)
 
 
 def _required(requirements: Iterable[str]) -> Iterator[str]:
