@@ -61,6 +61,8 @@ class XnnpackBackend(BackendDetails):
 
 def optimized(graph: Graph) -> Graph:
     """The graph as it is written: the same function, in fewer nodes, every layout decided."""
-    graph = simplify(quantize(fuse_activations(simplify(graph))))
-    graph = simplify(reshape_unit_transposes(simplify(assign_layouts(graph))))
+    graph = fuse_activations(simplify(graph))
+    for step in (quantize, assign_layouts, reshape_unit_transposes):
+        changed = step(graph)
+        graph = graph if changed is graph else simplify(changed)
     return finish(graph)

@@ -23,6 +23,8 @@ _PASSING = frozenset(
 
 def quantize(graph: Graph) -> Graph:
     """Use integers wherever XNNPACK has the node for them; what is left converts to floats and back."""
+    if not any(node.kind == "Convert" for node in graph.nodes):
+        return graph
     return _without_loose_ends(_dynamic(_static(move_integers(graph))))
 
 

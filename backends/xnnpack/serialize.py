@@ -50,6 +50,7 @@ class _Writer:
         self._store = store
         self._builder = flatbuffers.Builder(1024)
         self._ids: dict[Value, int] = {}
+        self._vectors: dict[tuple[str, tuple[float, ...]], int] = {}
         self._constants: list[str] = []  # keys; entry i is buffer i + 1
         self._constant_index: dict[str, int] = {}
         count = len(graph.inputs)
@@ -177,12 +178,15 @@ class _Writer:
     # -- Flatbuffers --------------------------------------------------------------------------
 
     def _numbers(self, numbers: Sequence[float], code: str) -> int:
-        """A vector of numbers of four bytes."""
-        self._builder.StartVector(4, len(numbers), 4)
-        prepend = self._builder.PrependUint32 if code == "I" else self._builder.PrependFloat32
-        for number in reversed(numbers):
-            prepend(number)
-        return self._builder.EndVector()
+        """A vector of numbers of four bytes; equal ones, such as sizes, are written once."""
+        key = code, tuple(numbers)
+        if key not in self._vectors:
+            self._builder.StartVector(4, len(numbers), 4)
+            prepend = self._builder.PrependUint32 if code == "I" else self._builder.PrependFloat32
+            for number in reversed(numbers):
+                prepend(number)
+            self._vectors[key] = self._builder.EndVector()
+        return self._vectors[key]
 
     def _vector(self, offsets: Sequence[int]) -> int:
         self._builder.StartVector(4, len(offsets), 4)

@@ -104,7 +104,8 @@ _RULES = {
 
 def reshape_unit_transposes(graph: Graph) -> Graph:
     """Transposes that only move sizes of one leave the elements where they are: reshapes, then, which cost nothing."""
-    return replace(graph, nodes=tuple(_as_reshape(node) for node in graph.nodes))
+    nodes = tuple(_as_reshape(node) for node in graph.nodes)
+    return replace(graph, nodes=nodes) if nodes != graph.nodes else graph
 
 
 def _as_reshape(node: Node) -> Node:
