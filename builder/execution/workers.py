@@ -225,7 +225,16 @@ def _toolchain_key(command: list[str], site_packages: list[str], modules: Sequen
     ]
     sources = [hashlib.sha256(source.read_bytes()).hexdigest() for source in sorted(_HERE.glob("*.py"))]
     # Where the sources are matters as well: a zygote of another checkout knows its own launcher only.
-    return _digest([sys.version, command, site_packages, sorted(installed), str(_HERE), sources, modules])
+    return _digest([sys.version, command, site_packages, sorted(installed), str(_HERE), sources, modules, surroundings()])
+
+
+def surroundings() -> list[object]:
+    """What processes inherit and actions would have of the build: its namespaces, priority and processors.
+
+    A container that shares its user's folder has workers of its own, and so has a build that was started by nice.
+    """
+    namespaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("mnt", "net", "pid", "user")]
+    return [namespaces, os.getpriority(os.PRIO_PROCESS, 0), sorted(os.sched_getaffinity(0))]
 
 
 def _digest(value: object) -> str:

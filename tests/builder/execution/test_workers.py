@@ -7,8 +7,10 @@ import contextlib
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+import rules_executorch.builder
 from rules_executorch.builder.core.digest import digest_file
 from rules_executorch.builder.execution.isolation import Mode
 from rules_executorch.builder.execution.probe import why_not
@@ -483,6 +486,28 @@ def test_a_changed_toolchain_is_another_zygote(bench: Bench) -> None:
     (site / "thing-2.dist-info").mkdir()
     assert run() == "2 True\n"
     assert len([path for path in bench.workers.folder.iterdir() if path.is_socket()]) >= 2
+
+
+@pytest.mark.parametrize(
+    "before", [["nice", "-n", "5"], ["taskset", "-c", "0"], ["unshare", "--user", "--map-root-user", "--mount"]]
+)
+def test_workers_are_shared_only_by_builds_in_the_same_surroundings(before: list[str]) -> None:
+    if not shutil.which(before[0]):
+        pytest.skip(f"{before[0]} is not installed")
+    package = Path(rules_executorch.builder.__file__).parents[1]
+    script = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(package / 'builder')!r})\n"
+        "import execution.workers as w; print(w.surroundings())"
+    )
+    run = [
+        subprocess.run([*words, sys.executable, "-c", script], capture_output=True, text=True)
+        for words in ([], [], before)
+    ]
+    if run[2].returncode != 0 or (before[0] == "taskset" and len(os.sched_getaffinity(0)) == 1):
+        pytest.skip(f"{before[0]} changes nothing here")
+    assert run[0].stdout == run[1].stdout != ""
+    assert run[2].stdout != run[0].stdout
 
 
 def test_a_folder_that_others_can_enter_is_not_used(bench: Bench) -> None:
