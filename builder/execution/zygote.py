@@ -106,7 +106,7 @@ def serve(zygote: Zygote) -> None:
 
 
 def _settle(zygote: Zygote) -> None:
-    """Make what is loaded cheap to share, and remember on which files it depends."""
+    """Make what is loaded cheap to share. Ends the process if forking it were not safe."""
     if (threads := len(os.listdir("/proc/self/task"))) != 1:
         sys.exit(f"{threads} threads: a process forked from this one might hang")
     preloading.forget_traces()
