@@ -1,7 +1,9 @@
 """Lowering to XNNPACK: ExecuTorch's engine and partitioner, and this project's, on the same models, in one run.
 
-    python benchmarks/xnnpack.py [--models transformer6,mobilenet] [--repeat 3]
+    python benchmarks/xnnpack.py [--models transformer6,mobilenet,mobilenet:int8,linears12:dynamic] [--repeat 3]
 
+`:int8` is a model quantized statically, `:dynamic` with scales chosen at run time: by torchao and
+ExecuTorch's quantizer, so that both engines are given the same program.
 Each figure is the median of runs in fresh processes, the two engines in turn. Seconds are from the
 exported program to bytes. Nodes are operators on tensors; arithmetic is that of products and
 convolutions, in multiplications and additions; latency is on the official runtime.
@@ -27,6 +29,11 @@ from lowering import planned_bytes  # noqa: E402
 from measure import Stopwatch, in_child, latency_ms, medians, versions  # noqa: E402
 
 ENGINES = ("executorch", "rules_executorch")
+
+_QUANTIZED = (
+    "transformer6:int8", "transformer6:dynamic", "linears12:dynamic", "mobilenet:int8", "resnet:int8",
+    "decoder_step:dynamic",
+)  # fmt: skip
 
 aten = torch.ops.aten
 
@@ -78,8 +85,12 @@ def measure(engine: str, model: str) -> dict:
         path = Path(folder) / "model.pte"
         small = torch.nn.Linear(2, 2).eval()
         lower(torch.export.export(small, (torch.randn(1, 2),)), Stopwatch(), path)
-        module, inputs = models.make(model)
+        name, _, quantization = model.partition(":")
+        module, inputs = models.make(name)
         program = torch.export.export(Named(module), inputs)
+        if quantization:
+            module = quantized(program, inputs, dynamic={"int8": False, "dynamic": True}[quantization])
+            program = torch.export.export(Named(module), inputs)
         gc.collect()
         watch = Stopwatch()
         delegated = lower(program, watch, path)
@@ -92,6 +103,21 @@ def measure(engine: str, model: str) -> dict:
             **shares(delegated),
             **run(path, inputs, expected),
         }
+
+
+def quantized(program: torch.export.ExportedProgram, inputs: Any, *, dynamic: bool) -> torch.nn.Module:
+    """The program with its quantization to int8 simulated, weights per channel, calibrated with `inputs`."""
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    config = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=dynamic)
+    prepared = prepare_pt2e(program.module(), XNNPACKQuantizer().set_global(config))
+    with torch.no_grad():
+        prepared(*inputs)
+    return convert_pt2e(prepared)
 
 
 def run(path: Path, inputs: Any, expected: torch.Tensor) -> dict:
@@ -174,7 +200,7 @@ def table(results: dict[str, dict[str, dict]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default=",".join(models.MODELS), help="comma-separated; default: all")
+    parser.add_argument("--models", default=",".join((*models.MODELS, *_QUANTIZED)), help="comma-separated")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each engine and model (default 3)")
     parser.add_argument("--child", nargs=2, metavar=("ENGINE", "MODEL"), help=argparse.SUPPRESS)
     options = parser.parse_args()
