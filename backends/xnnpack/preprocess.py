@@ -41,7 +41,8 @@ class XnnpackBackend(BackendDetails):
                 f"{BACKEND_ID} does not take {reason.node.target}: {reason}",
                 node=reason.node,
                 remedies=[
-                    "delegate with XnnpackPartitioner instead of the whole graph: this node then runs on the CPU kernels",
+                    "delegate with XnnpackPartitioner instead of the whole graph: this node is then left to the "
+                    "CPU kernels",
                     "write the model with operators that XNNPACK has (backends/xnnpack/README.md)",
                 ],
             ) from None

@@ -67,7 +67,10 @@ _UNARY = "in0 out0 flags"
 _BINARY = "in0 in1 out0 flags"
 _SLOPE = "alpha:f32 in0 out0 flags"
 _PADDING = "padding_top padding_right padding_bottom padding_left"
-_POOL = _PADDING + " pooling_height pooling_width stride_height stride_width dilation_height dilation_width in0 out0 flags"
+_POOL = (
+    _PADDING + " pooling_height pooling_width stride_height stride_width dilation_height dilation_width"
+    " in0 out0 flags"
+)
 _CONV = (
     _PADDING + " kernel_height kernel_width subsampling_height subsampling_width dilation_height dilation_width"
     " group_input_channels group_output_channels groups adjustment_height adjustment_width in0 in1 in2 out0 flags"

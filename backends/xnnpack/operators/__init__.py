@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from . import attention, convolution, elementwise, linear, normalization, pooling, quantized, shapes  # noqa: F401  (they register)
+from . import (  # noqa: F401  (they register themselves)
+    attention,
+    convolution,
+    elementwise,
+    linear,
+    normalization,
+    pooling,
+    quantized,
+    shapes,
+)
 from .table import encode, encoder_of
 
 __all__ = ["encode", "encoder_of"]

@@ -63,7 +63,8 @@ def _plain(
     if groups > 1 and group_inputs == 1:  # [C*m, 1, kH, kW] → [1, kH, kW, C*m]
         filters = b.derived(weight, lambda w: w.permute(1, 2, 3, 0), (1, height, width, outputs), channels=(0, 3))
         return b.node("DepthwiseConv2d", [x, filters, bias], sizes, layout=Layout.CHANNELS_LAST, **window, **channels)
-    filters = b.derived(weight, lambda w: w.permute(0, 2, 3, 1), (outputs, height, width, group_inputs), channels=(0, 0))
+    sizes_ = (outputs, height, width, group_inputs)
+    filters = b.derived(weight, lambda w: w.permute(0, 2, 3, 1), sizes_, channels=(0, 0))
     return b.node("Conv2d", [x, filters, bias], sizes, layout=Layout.CHANNELS_LAST, **window, **channels)
 
 

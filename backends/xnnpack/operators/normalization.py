@@ -31,8 +31,9 @@ def layer_norm(
 
 @operator(aten.native_group_norm.default)
 def group_norm(
-    b: Builder, val: Any, x: Value, weight: Value | None, bias: Value | None, n: Any, c: int, hxw: Any, groups: int, eps: float
-) -> tuple[Value | None, ...]:
+    b: Builder, val: Any, x: Value, weight: Value | None, bias: Value | None, n: Any, c: int, hxw: Any, groups: int,
+    eps: float,
+) -> tuple[Value | None, ...]:  # fmt: skip
     if not is_static(x.sizes[1:]):
         raise Unsupported("it normalises a dynamic dimension")
     rows = b.reshape(x, (x.sizes[0], groups, math.prod(x.sizes[1:]) // groups))
@@ -42,8 +43,9 @@ def group_norm(
 
 @operator(aten._native_batch_norm_legit_no_training.default)
 def batch_norm(
-    b: Builder, val: Any, x: Value, weight: Value | None, bias: Value | None, mean: Value, variance: Value, momentum: float, eps: float
-) -> tuple[Value | None, ...]:
+    b: Builder, val: Any, x: Value, weight: Value | None, bias: Value | None, mean: Value, variance: Value,
+    momentum: float, eps: float,
+) -> tuple[Value | None, ...]:  # fmt: skip
     """A factor and a summand per channel, from constants."""
     data = {name: None if v is None else need_constant(v) for name, v in
             (("weight", weight), ("bias", bias), ("mean", mean), ("variance", variance))}  # fmt: skip
@@ -62,7 +64,9 @@ def batch_norm(
 
 
 @operator(aten.mean.dim)
-def mean(b: Builder, val: Any, x: Value, dims: Sequence[int] | None, keepdim: bool = False, *, dtype: Any = None) -> Value:
+def mean(
+    b: Builder, val: Any, x: Value, dims: Sequence[int] | None, keepdim: bool = False, *, dtype: Any = None
+) -> Value:
     dims = sorted({d % x.rank for d in dims}) if dims else list(range(x.rank))
     kept = tuple(1 if d in dims else size for d, size in enumerate(x.sizes))
     if not is_static(x.sizes[d] for d in dims) and dims != [2, 3]:
@@ -86,7 +90,9 @@ def mean_of_all(b: Builder, val: Any, x: Value, *, dtype: Any = None) -> Value:
 
 
 @operator(aten.sum.dim_IntList)
-def sum_(b: Builder, val: Any, x: Value, dims: Sequence[int] | None, keepdim: bool = False, *, dtype: Any = None) -> Value:
+def sum_(
+    b: Builder, val: Any, x: Value, dims: Sequence[int] | None, keepdim: bool = False, *, dtype: Any = None
+) -> Value:
     """The mean times the number of elements."""
     reduced = [x.sizes[d] for d in dims] if dims else list(x.sizes)
     if not is_static(reduced):
@@ -95,7 +101,10 @@ def sum_(b: Builder, val: Any, x: Value, dims: Sequence[int] | None, keepdim: bo
 
 
 @operator(aten.var.correction)
-def var(b: Builder, val: Any, x: Value, dims: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> Value:
+def var(
+    b: Builder, val: Any, x: Value, dims: Sequence[int] | None = None, *, correction: float | None = None,
+    keepdim: bool = False,
+) -> Value:  # fmt: skip
     reduced = [x.sizes[d] for d in dims] if dims else list(x.sizes)
     if not is_static(x.sizes):
         raise Unsupported("it has dynamic sizes")
@@ -110,7 +119,9 @@ def var(b: Builder, val: Any, x: Value, dims: Sequence[int] | None = None, *, co
 
 
 @operator(aten.var.dim)
-def var_dim(b: Builder, val: Any, x: Value, dims: Sequence[int] | None, unbiased: bool = True, keepdim: bool = False) -> Value:
+def var_dim(
+    b: Builder, val: Any, x: Value, dims: Sequence[int] | None, unbiased: bool = True, keepdim: bool = False
+) -> Value:
     return var(b, val, x, dims, correction=int(unbiased), keepdim=keepdim)
 
 

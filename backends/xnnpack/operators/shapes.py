@@ -116,7 +116,9 @@ def constant_pad(b: Builder, val: Any, x: Value, pad: Sequence[int], value: floa
 
 
 @operator(aten.pad.default)
-def pad_(b: Builder, val: Any, x: Value, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Value:
+def pad_(
+    b: Builder, val: Any, x: Value, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Value:
     if mode != "constant":
         raise Unsupported(f"XNNPACK pads with a number, not in mode {mode}")
     return constant_pad(b, val, x, pad, 0.0 if value is None else value)

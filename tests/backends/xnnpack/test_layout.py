@@ -86,7 +86,8 @@ def test_parts_pads_and_joins_know_where_the_channels_are() -> None:
     assert transposes(module(forward), X) == 2
 
 
-NETS = st.lists(st.tuples(st.sets(st.integers(0, 6), min_size=2, max_size=4), st.integers(1, 9)), min_size=1, max_size=8)
+MEMBERS = st.sets(st.integers(0, 6), min_size=2, max_size=4)
+NETS = st.lists(st.tuples(MEMBERS, st.integers(1, 9)), min_size=1, max_size=8)
 
 
 @settings(deadline=None)

@@ -19,7 +19,8 @@ UNARY = {
     "relu6": F.relu6, "sigmoid": torch.sigmoid, "silu": F.silu, "sin": torch.sin, "square": lambda x: x * x,
     "pow2": lambda x: x**2, "pow3": lambda x: x**3, "tanh": torch.tanh, "softmax": lambda x: F.softmax(x, -1),
     "softmax_first": lambda x: F.softmax(x, 0), "add_number": lambda x: x + 2.5, "rsub": lambda x: 1 - x,
-    "mul_number": lambda x: x * 0.5, "div_number": lambda x: x / 3, "floor_div": lambda x: torch.div(x, 0.7, rounding_mode="floor"),
+    "mul_number": lambda x: x * 0.5, "div_number": lambda x: x / 3,
+    "floor_div": lambda x: torch.div(x, 0.7, rounding_mode="floor"),
     "minimum": lambda x: torch.minimum(x, -x), "selu": F.selu, "silu_sum": lambda x: F.silu(x).sum(-1),
     "exp2": torch.exp2, "mean": lambda x: x.mean(-1), "mean_all": lambda x: x.mean(), "var": lambda x: x.var(-1),
 }  # fmt: skip
@@ -49,7 +50,8 @@ def test_unary_operators_of_positive_numbers(name: str, dtype: str) -> None:
 
 BINARY = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "maximum": torch.maximum,
-    "minimum": torch.minimum, "add_alpha": lambda a, b: torch.add(a, b, alpha=2.5), "sub_alpha": lambda a, b: torch.sub(a, b, alpha=0.5),
+    "minimum": torch.minimum, "add_alpha": lambda a, b: torch.add(a, b, alpha=2.5),
+    "sub_alpha": lambda a, b: torch.sub(a, b, alpha=0.5),
     "rsub": torch.rsub, "clamp": lambda a, b: a.clamp(min=b),
 }  # fmt: skip
 PAIRS = [
@@ -80,7 +82,10 @@ def test_binary_operators_broadcast(name: str) -> None:
         (torch.addmm, [(5,), (3, 4), (4, 5)]),
         (lambda a, b, c: torch.addmm(a, b, c, beta=0.5, alpha=2), [(3, 5), (3, 4), (4, 5)]),
         (F.scaled_dot_product_attention, [(1, 2, 5, 4), (1, 2, 6, 4), (1, 2, 6, 3)]),
-        (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), [(1, 2, 5, 4), (1, 2, 5, 4), (1, 2, 5, 3)]),
+        (
+            lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+            [(1, 2, 5, 4), (1, 2, 5, 4), (1, 2, 5, 3)],
+        ),
         (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3), [(2, 5, 4), (2, 6, 4), (2, 6, 3)]),
     ],
 )  # fmt: skip
@@ -89,15 +94,23 @@ def test_products_of_activations(function, shapes) -> None:  # type: ignore[no-u
 
 
 VIEWS = {
-    "view": lambda x: x.view(6, 20) + 1, "permute": lambda x: x.permute(3, 0, 2, 1) * 2, "transpose": lambda x: x.mT.exp(),
-    "squeeze": lambda x: x[:1].squeeze(0).neg(), "unsqueeze": lambda x: x.unsqueeze(1).abs(), "slice": lambda x: x[:, 1:, -3:] + 1,
-    "select": lambda x: x[:, -1].exp(), "cat": lambda x: torch.cat([x, -x, x + 1], 2), "cat7": lambda x: torch.cat([x * i for i in range(7)], 1),
-    "stack": lambda x: torch.stack([x, -x], 1), "pad": lambda x: F.pad(x, (1, 2, 0, 3), value=0.5), "split": lambda x: x.split(2, -1)[1] * 2,
-    "chunk": lambda x: torch.cat(x.chunk(2, 2)[::-1], 2), "unbind": lambda x: x.unbind(1)[1] - x.unbind(1)[0], "expand": lambda x: x[:, :, :1].expand(2, 3, 4, 5) * x,
-    "repeat": lambda x: x.repeat(1, 2, 1, 1), "flatten": lambda x: x.flatten(1) * 2, "shuffle": lambda x: F.pixel_shuffle(x.view(1, 12, 2, 5), 2),
-    "unshuffle": lambda x: F.pixel_unshuffle(x[:, :, :, :4], 2), "amax": lambda x: x.amax((1, 2)), "max": lambda x: x.max(2).values,
+    "view": lambda x: x.view(6, 20) + 1, "permute": lambda x: x.permute(3, 0, 2, 1) * 2,
+    "transpose": lambda x: x.mT.exp(),
+    "squeeze": lambda x: x[:1].squeeze(0).neg(), "unsqueeze": lambda x: x.unsqueeze(1).abs(),
+    "slice": lambda x: x[:, 1:, -3:] + 1,
+    "select": lambda x: x[:, -1].exp(), "cat": lambda x: torch.cat([x, -x, x + 1], 2),
+    "cat7": lambda x: torch.cat([x * i for i in range(7)], 1),
+    "stack": lambda x: torch.stack([x, -x], 1), "pad": lambda x: F.pad(x, (1, 2, 0, 3), value=0.5),
+    "split": lambda x: x.split(2, -1)[1] * 2,
+    "chunk": lambda x: torch.cat(x.chunk(2, 2)[::-1], 2), "unbind": lambda x: x.unbind(1)[1] - x.unbind(1)[0],
+    "expand": lambda x: x[:, :, :1].expand(2, 3, 4, 5) * x,
+    "repeat": lambda x: x.repeat(1, 2, 1, 1), "flatten": lambda x: x.flatten(1) * 2,
+    "shuffle": lambda x: F.pixel_shuffle(x.view(1, 12, 2, 5), 2),
+    "unshuffle": lambda x: F.pixel_unshuffle(x[:, :, :, :4], 2), "amax": lambda x: x.amax((1, 2)),
+    "max": lambda x: x.max(2).values,
     "clone": lambda x: x.clone() + 1, "to_half": lambda x: (x.half() * 2).float(),
-    "sum": lambda x: x.sum((1, 3)), "mean": lambda x: x.mean((2, 3), keepdim=True), "mean2": lambda x: x.mean((2, 3)), "mean1": lambda x: x.mean(1),
+    "sum": lambda x: x.sum((1, 3)), "mean": lambda x: x.mean((2, 3), keepdim=True), "mean2": lambda x: x.mean((2, 3)),
+    "mean1": lambda x: x.mean(1),
 }  # fmt: skip
 
 

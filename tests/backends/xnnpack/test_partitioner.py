@@ -115,7 +115,8 @@ def test_state_stays_with_the_program() -> None:
 
 def test_a_whole_graph_that_xnnpack_cannot_compute_is_an_error_with_its_node() -> None:
     program = to_edge(torch.export.export(module(lambda x: x.exp().sort().values), (X,)))
-    with pytest.raises(LoweringError, match="(?s)XnnpackBackend does not take .*node: .*1. delegate with XnnpackPartitioner"):
+    message = "(?s)XnnpackBackend does not take .*node: .*1. delegate with XnnpackPartitioner"
+    with pytest.raises(LoweringError, match=message):
         program.to_backend(DelegationSpec(BACKEND_ID))
 
 
@@ -137,7 +138,8 @@ def test_activations_are_part_of_the_node_before() -> None:
 
 
 def test_a_transposed_operand_of_a_product_is_no_copy() -> None:
-    assert kinds_of(module(lambda a, b: a @ b.mT), (torch.randn(2, 3, 4), torch.randn(2, 5, 4))) == {"BatchMatrixMultiply": 1}
+    inputs = (torch.randn(2, 3, 4), torch.randn(2, 5, 4))
+    assert kinds_of(module(lambda a, b: a @ b.mT), inputs) == {"BatchMatrixMultiply": 1}
 
 
 def test_chains_of_views_are_one_view_and_the_same_work_is_done_once() -> None:
