@@ -23,7 +23,6 @@ from .leftovers import COPIED_AT
 from .processes import Processes
 from .workers import Layer, NoWorker, Workers
 
-
 # In bytes: copying more takes longer than it is worth.
 _LARGEST_COPY = 1 << 20
 
@@ -49,8 +48,9 @@ class Command:
     """What to run: `argv` in full, over `files` (by exec_path) and `trees` (by name, at `.toolchain/`).
 
     `visible` are files and folders of this machine that its toolchains consist of, besides those of the
-    system; they are seen where they are. `outputs` are exec_paths whose folders must be there. `timeout_seconds` is None for no limit. With
-    `log`, all that it prints goes to the file at that exec_path, in the order in which it comes.
+    system; they are seen where they are. `outputs` are exec_paths whose folders must be there.
+    `timeout_seconds` is None for no limit. With `log`, all that it prints goes to the file at that
+    exec_path, in the order in which it comes.
     """
 
     argv: tuple[str, ...]

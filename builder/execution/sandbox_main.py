@@ -32,6 +32,10 @@ def main(path: str, parent: str = "") -> None:
     """Run the command of the specification at `path`, and end with the process `parent`, if given."""
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         spec = json.load(file)
+    if sys.platform != "linux":
+        # There are no walls to put up, and nobody who could be asked about what is opened.
+        os.chdir(os.path.join(spec["folder"], "root"))
+        _execute(spec["argv"], spec["environment"])
     if parent:
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != int(parent):
