@@ -6,6 +6,7 @@ Here those words are compared with the workspace, and with what is installed.
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import re
@@ -52,6 +53,7 @@ class _Sight:
     action: Action
     command: Command
 
+    @functools.cached_property
     def roots(self) -> dict[str, Path]:
         """The repositories of which the action has sources, and the main one."""
         roots = {self.layout.name: self.layout.root}
@@ -61,15 +63,19 @@ class _Sight:
                 roots[repository] = Path(str(artifact.source)[: -len(rest) - 1])
         return roots
 
+    @functools.cached_property
     def folders(self) -> list[str]:
         """Where the action looks, as exec_paths: its root, its arguments' folders, the repositories, its package."""
         named = [a.removeprefix(flag) for a in self.command.argv for flag in _FOLDERS_OF_ARGUMENTS if a.startswith(flag)]
         repository, _, package = self.action.owner.partition("//")
         here = f"{repository.removeprefix('@') or self.layout.name}/{package.partition(':')[0]}"
-        return list(dict.fromkeys(["", *named, *self.roots(), here]))
+        return list(dict.fromkeys(["", *named, *self.roots, here]))
 
-    def visible(self) -> list[str]:
-        return [f"{path}/" for path in self.command.visible]
+    @functools.cached_property
+    def seen(self) -> tuple[str, ...]:
+        """What an absolute path begins with that an action may well name."""
+        declared = (*self.command.files.values(), *self.command.visible)
+        return (*_SEEN, *(f"{path}/" for path in declared))
 
     def find(self, text: str) -> Path | None:
         """The existing thing that a path in a message means, if it is one that is not declared."""
@@ -79,21 +85,23 @@ class _Sight:
         if path.startswith(f"{ROOT}/"):
             path = os.path.relpath(path, ROOT)
         if os.path.isabs(path):
-            declared = {str(file) for file in self.command.files.values()}
-            seen = path in declared or path == "/tmp" or f"{path}/".startswith((*_SEEN, *self.visible()))
+            seen = path == "/tmp" or f"{path}/".startswith(self.seen)
             return Path(path) if not seen and os.path.lexists(path) else None
-        return next((found for folder in self.folders() if (found := self._find_in(folder, path))), None)
+        return next((found for folder in self.folders if (found := self._find_in(folder, path))), None)
 
     def _find_in(self, folder: str, path: str) -> Path | None:
         exec_path = os.path.normpath(os.path.join(folder, path))
         repository, _, rest = exec_path.partition("/")
-        root = self.roots().get(repository)
+        root = self.roots.get(repository)
         if root is None or not rest or rest.startswith("..") or exec_path in self.command.files:
             return None
         places = (root / rest, self.layout.output(exec_path))
         return next((place for place in places if place.is_file()), None)
 
 
+# How many characters of an output, from its end, are read, and how many mistakes are told.
+_READ = 1 << 16
+_MOST = 5
 # Below these nothing is undeclared.
 _SEEN = ("/usr/", "/bin/", "/lib", "/sbin/", "/dev/", "/proc/", "/sys/", "/run/build/")
 
@@ -103,7 +111,9 @@ def named_in(text: str, action: Action, command: Command, layout: Layout) -> lis
     sight = _Sight(layout, action, command)
     found: dict[object, Diagnostic] = {}
     who = ""
-    for line in text.splitlines():
+    for line in text[-_READ:].splitlines():
+        if len(found) == _MOST:
+            break
         if traced := _TRACED.match(line):
             if traced.group(1).startswith(f"{ROOT}/"):
                 who = os.path.relpath(traced.group(1), ROOT)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import rules_executorch.builder
@@ -84,6 +84,12 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen[str], se
 
 
 
+def _ancestors(pid: int) -> Iterator[int]:
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        yield pid
+
+
 def parent_of_sleep(seconds: str, process: subprocess.Popen[str]) -> int:
     """Wait for `sleep SECONDS` below `process`; the process that started it, as the test sees it.
 
@@ -95,7 +101,8 @@ def parent_of_sleep(seconds: str, process: subprocess.Popen[str]) -> int:
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 if (folder / "cmdline").read_bytes() == f"sleep\0{seconds}\0".encode():
-                    found.append(int((folder / "stat").read_text().rpartition(")")[2].split()[1]))
+                    ancestors = list(_ancestors(int(folder.name)))
+                    found.extend(ancestors[:1] if process.pid in ancestors else [])
             except OSError:  # it has ended meanwhile
                 continue
         return bool(found)
