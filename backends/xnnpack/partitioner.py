@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from .cost import is_worth
 from .graph import Unsupported, Value
 from .operators.quantized import belongs
 from .per_op import separate
+from .precision import Precision, precision_of
 from .preprocess import BACKEND_ID
 
 aten = torch.ops.aten
@@ -40,13 +41,22 @@ class XnnpackPartitioner(Partitioner):
 
     `per_op` makes a partition of every node, for tests and for bisecting. Partitions of less than
     `min_nodes` nodes, and, with `cost_rule`, those that cost.py finds not worth their border, are
-    left to the CPU kernels. Why a node is left behind is in its `meta["left_behind"]`.
+    left to the CPU kernels. Of `precisions`, all by default, only operators that compute in these are
+    taken: with FP32, say, quantized ones are left to kernels of their own. Why a node is left behind is in its `meta["left_behind"]`.
     """
 
-    def __init__(self, *, per_op: bool = False, min_nodes: int = 1, cost_rule: bool = True):
+    def __init__(
+        self,
+        *,
+        per_op: bool = False,
+        min_nodes: int = 1,
+        cost_rule: bool = True,
+        precisions: Collection[Precision] = tuple(Precision),
+    ):
         self.per_op = per_op
         self.min_nodes = min_nodes
         self.cost_rule = cost_rule
+        self.precisions = frozenset(precisions)
 
     def ops_to_not_decompose(
         self, exported_program: ExportedProgram
@@ -56,13 +66,13 @@ class XnnpackPartitioner(Partitioner):
         check = _Check(lambda node: _no_data if node.name in names else None)
         present = {node.target for node in exported_program.graph.nodes if node.op == "call_function"}
         affine = [op for op in present if isinstance(op, torch._ops.OpOverload) and op.namespace == "torchao"]
-        return [*_WHOLE, *affine], lambda node: check(node) is None
+        return [*_WHOLE, *affine], lambda node: self._excluded(node) is None and check(node) is None
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         check = _Check(dict.fromkeys(_constants(exported_program), _no_data).get)
 
         def supports(node: Node) -> bool:
-            reason = check(node)
+            reason = self._excluded(node) or check(node)
             if reason is not None:
                 node.meta[LEFT_BEHIND] = reason
             return reason is None
@@ -82,6 +92,13 @@ class XnnpackPartitioner(Partitioner):
             exported_program, supports, DelegationSpec(BACKEND_ID), worth=worth, belongs=belongs, share_constants=True
         )  # fmt: skip
         return separate(result) if self.per_op else result
+
+    def _excluded(self, node: Node) -> str | None:
+        """Why a node is none of those that are asked for."""
+        if len(self.precisions) == len(Precision):
+            return None
+        precision = precision_of(node)
+        return None if precision in self.precisions else f"it computes with {precision.value}, which are not to be taken"
 
 
 class _Check:

@@ -15,6 +15,7 @@ from rules_executorch.lowering.recipe import (
 )
 
 from .partitioner import XnnpackPartitioner
+from .precision import Precision
 
 
 class XNNPackRecipeType(RecipeType):
@@ -52,9 +53,13 @@ class XnnpackRecipeProvider(BackendRecipeProvider):
     def create_recipe(self, recipe_type: RecipeType, **options: Any) -> ExportRecipe | None:
         """The recipe. int4 weights have a scale for each row, or for each `group_size` (32) numbers of a row.
 
+        With `precisions`, only operators that compute in these are delegated; by default, all that XNNPACK has.
+        Layers whose rows are no multiple of `group_size` stay floats.
+
         Raises:
             ValueError: an option that the recipe does not have, or a group size that XNNPACK does not.
         """
+        precisions = options.pop("precisions", tuple(Precision))
         groups = recipe_type is XNNPackRecipeType.TORCHAO_INT8_DYNAMIC_ACT_INT4_WEIGHT_PER_TENSOR
         group_size = options.pop("group_size", 32) if groups else None
         if options:
@@ -64,7 +69,7 @@ class XnnpackRecipeProvider(BackendRecipeProvider):
         return ExportRecipe(
             name=recipe_type.value,
             quantization_recipe=_quantization(recipe_type, group_size),
-            lowering_recipe=LoweringRecipe(partitioners=[XnnpackPartitioner()]),
+            lowering_recipe=LoweringRecipe(partitioners=[XnnpackPartitioner(precisions=precisions)]),
         )
 
 
@@ -80,4 +85,7 @@ def _quantization(recipe_type: RecipeType, group_size: int | None) -> Quantizati
 
     granularity = PerAxis(0) if group_size is None else PerGroup(group_size)
     config = Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=granularity)
-    return QuantizationRecipe(ao_quantization_configs=[AOQuantizationConfig(config)])
+    def has_groups(module: torch.nn.Module, name: str) -> bool:
+        return isinstance(module, torch.nn.Linear) and module.in_features % (group_size or 1) == 0
+
+    return QuantizationRecipe(ao_quantization_configs=[AOQuantizationConfig(config, has_groups)])

@@ -187,6 +187,16 @@ def _check_range(quant_min: int, quant_max: int, dtype: torch.dtype) -> None:
         raise Unsupported(f"XNNPACK's activations use the whole range of int8 or uint8, not {quant_min} to {quant_max}")
 
 
+def is_quantization(node: torch.fx.Node) -> bool:
+    """Whether it is one of the operators of this file."""
+    return _name(node) in _BY_NAME
+
+
+def is_dynamic(node: torch.fx.Node) -> bool:
+    """Whether it chooses a scale at run time, or uses one that is chosen there."""
+    return _name(node) in _CHOOSE or any(_is_chosen_at_run_time(operand) for operand in node.all_input_nodes)
+
+
 def belongs(node: torch.fx.Node) -> Companion | None:
     """Quantized results with what computes them, all else with what uses it: XNNPACK has them as one node each."""
     if node.target is python_operator.getitem:

@@ -180,6 +180,16 @@ def test_a_group_size_that_xnnpack_lacks_is_an_error(group_size: int):
         ExportRecipe.get_recipe(recipe, group_size=group_size)
 
 
+def test_a_layer_whose_rows_have_no_whole_groups_stays_floats():
+    torch.manual_seed(0)
+    model, inputs = nn.Sequential(nn.Linear(64, 40), nn.Linear(40, 4)).eval(), [(torch.randn(1, 64),)]
+    session = lowered(model, inputs, XNNPackRecipeType.TORCHAO_INT8_DYNAMIC_ACT_INT4_WEIGHT_PER_TENSOR)
+    (actual,) = run(session, inputs)
+    expected = reference(session, StageType.SOURCE_TRANSFORM)
+    assert torch.equal(expected[1].weight, model[1].weight)
+    torch.testing.assert_close(actual, expected(*inputs[0]), atol=0.02, rtol=0)
+
+
 def test_an_option_that_a_recipe_lacks_is_an_error():
     with pytest.raises(ValueError, match="has no option 'group_size'"):
         ExportRecipe.get_recipe(XNNPackRecipeType.PT2E_INT8_STATIC_PER_CHANNEL, group_size=32)

@@ -8,10 +8,20 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from rules_executorch.backends.xnnpack import XnnpackPartitioner, preprocess
+from rules_executorch.backends.xnnpack import Precision, XnnpackPartitioner, preprocess
 from rules_executorch.backends.xnnpack.graph import Graph
 from rules_executorch.backends.xnnpack.schema import DataType
-from rules_executorch.lowering import ExportRecipe, LoweringRecipe, QuantizationRecipe, StageType, export
+from rules_executorch.lowering import (
+    EdgeCompileConfig,
+    ExportRecipe,
+    LoweringRecipe,
+    QuantizationRecipe,
+    StageType,
+    export,
+    to_edge,
+)
+from rules_executorch.lowering.operators import quantized as kernels
+from rules_executorch.lowering.operators import stock
 from torch import nn
 
 from support.official_runtime import run_methods
@@ -224,3 +234,31 @@ def test_nodes_that_are_not_accepted_stay_floats(monkeypatch: pytest.MonkeyPatch
         "aten.linear.default",
     ]  # fmt: skip
     compare(session, inputs)
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "precision", "taken"),
+    [
+        (False, Precision.STATIC_QUANT, {"linear", "relu", "quantize_per_tensor", "dequantize_per_tensor", "dequantize_per_channel"}),
+        (False, Precision.FP32, {"native_layer_norm"}),
+        (False, Precision.DYNAMIC_QUANT, set()),
+        (True, Precision.DYNAMIC_QUANT,
+         {"linear", "choose_qparams", "quantize_per_tensor", "dequantize_per_tensor", "dequantize_per_channel"}),
+        (True, Precision.FP32, {"native_layer_norm", "relu"}),
+        (True, Precision.STATIC_QUANT, set()),
+    ],
+)  # fmt: skip
+def test_only_operators_of_the_precisions_asked_for_are_taken(dynamic: bool, precision: Precision, taken: set[str]):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+    config = XnnpackQuantizationConfig(dynamic=dynamic)
+    recipe = ExportRecipe(
+        quantization_recipe=QuantizationRecipe([XnnpackQuantizer(config)]),
+        pipeline_stages=[StageType.SOURCE_TRANSFORM, StageType.QUANTIZE, StageType.TORCH_EXPORT],
+    )
+    program = export(model.eval(), [(torch.randn(2, 8),)], recipe).get_exported_program()
+    edge = to_edge(program, compile_config=EdgeCompileConfig(operators=stock | kernels)).exported_program()
+    XnnpackPartitioner(precisions=[precision], cost_rule=False).partition(edge)
+    calls = [node for node in edge.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
+    assert {n.target._opname for n in calls if "delegation_tag" in n.meta} == taken
+    assert all("not to be taken" in n.meta["left_behind"] for n in calls if "delegation_tag" not in n.meta)
