@@ -60,15 +60,16 @@ EXECUTORCH = SCRIPT.format(imports="from executorch.exir import to_edge_transfor
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--only", help="the rows wanted, by commas; `script` is always among them")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        table = measure(Path(name), options.repeat)
+        table = measure(Path(name), options.repeat, options.only.split(",") if options.only else None)
     print(f"{versions()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}\n")
     print_table(table, markdown=options.markdown)
 
 
-def measure(folder: Path, repeat: int) -> dict[str, tuple[float, float]]:
+def measure(folder: Path, repeat: int, only: list[str] | None = None) -> dict[str, tuple[float, float]]:
     """Seconds of wall-clock and of processor time, by what was done after an edit."""
     workspace = folder / "workspace"
     shutil.copytree(CHECKOUT / "examples", workspace, ignore=shutil.ignore_patterns("build-out", "__pycache__"))
@@ -88,6 +89,8 @@ def measure(folder: Path, repeat: int) -> dict[str, tuple[float, float]]:
         "script": [*python, OURS, str(folder / "ours.pte")],
         "ExecuTorch": [*python, EXECUTORCH, str(folder / "theirs.pte")],
     }
+    if only is not None:
+        commands = {name: command for name, command in commands.items() if name in (*only, "script")}
 
     def run(name: str) -> tuple[float, float]:
         return timed(lambda: call(commands[name], workspace, environment), folder)
