@@ -113,7 +113,8 @@ def compare(folder: Path, capfd: pytest.CaptureFixture[str]) -> Compare:
 def test_the_command_runs_as_a_module_of_a_process_of_its_own(folder: Path) -> None:
     arguments = ["--program=net.pte", "--model=net:net", "--weights=net.safetensors"]
     command = [sys.executable, "-m", "rules_executorch.runtime.compare_main", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("forward: ok on 1 inputs")
