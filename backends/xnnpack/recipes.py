@@ -86,6 +86,8 @@ def _quantization(recipe_type: RecipeType, group_size: int | None) -> Quantizati
     granularity = PerAxis(0) if group_size is None else PerGroup(group_size)
     config = Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=granularity)
     def has_groups(module: torch.nn.Module, name: str) -> bool:
+        if isinstance(module, torch.nn.modules.linear.NonDynamicallyQuantizableLinear):
+            return False  # attention reads its weight by itself
         return isinstance(module, torch.nn.Linear) and module.in_features % (group_size or 1) == 0
 
     return QuantizationRecipe(ao_quantization_configs=[AOQuantizationConfig(config, has_groups)])
