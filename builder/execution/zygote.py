@@ -285,14 +285,22 @@ def _status(path: str) -> tuple[int, int, int]:
 def _remove_leftovers(folder: str) -> None:
     """Remove what zygotes that were killed left behind: sockets to which nobody listens, and their files."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    for entry in os.scandir(folder):
-        is_socket = stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+    # All of them before any is removed, and others may come and go meanwhile.
+    for entry in list(os.scandir(folder)):
+        is_socket = _is_socket(entry.path)
         if is_socket and not entry.name.endswith(".new") and not _is_listened_to(f"/proc/self/fd/{descriptor}/{entry.name}"):
             for name in (entry.path, f"{entry.path}.log"):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name)
             shutil.rmtree(f"{entry.path}.files", ignore_errors=True)
     os.close(descriptor)
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _is_listened_to(path: str) -> bool:
