@@ -150,9 +150,10 @@ def test_constants_go_with_the_partitions_that_alone_use_them() -> None:
 
 def test_grouping_takes_linear_time() -> None:
     def seconds(size: int) -> float:
-        start = time.perf_counter()
+        start = time.process_time()
         groups_of([[max(i - 1, 0), i // 2] if i else [] for i in range(size)], [i % 3 > 0 for i in range(size)])
-        return time.perf_counter() - start
+        return time.process_time() - start
 
+    # Quadratic growth would be 64 times; caches and a busy machine make linear growth more than 8.
     small = min(seconds(2000) for _ in range(3))
-    assert min(seconds(16000) for _ in range(2)) < small * 8 * 3
+    assert min(seconds(16000) for _ in range(2)) < small * 8 * 5
