@@ -5,22 +5,14 @@
 Only plain data (strings, lists, dicts) goes from here to the rules.
 """
 
-load(
-    ":native.bzl",
-    "native_executorch_backend",
-    "native_executorch_cc_library",
-    "native_executorch_model",
-    "native_executorch_test",
-)
-
 # A device backend: the compiler that runs in the build, and the runtime that is linked into apps.
-executorch_backend = native_executorch_backend
+executorch_backend = native.executorch_backend
 
 # A program embedded in C++ code, with what must be linked.
-executorch_cc_library = native_executorch_cc_library
+executorch_cc_library = native.executorch_cc_library
 
 # Runs each method of a program on the official runtime of this machine and compares with PyTorch.
-executorch_test = native_executorch_test
+executorch_test = native.executorch_test
 
 def delegation_spec(backend, compile_specs = {}):
     """The whole graph of a method goes to one backend.
@@ -58,7 +50,7 @@ def executorch_model(name, methods, backends = [], **kwargs):
       backends: backends that the recipe delegates to, beside those that `methods` name.
       **kwargs: the other attributes of the rule.
     """
-    native_executorch_model(name = name, methods = methods, backends = backends + _backends(methods), **kwargs)
+    native.executorch_model(name = name, methods = methods, backends = backends + _backends(methods), **kwargs)
 
 def _backends(methods):
     """The labels of all backends that `methods` name, in order and once each."""
