@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -20,9 +21,15 @@ _COMMANDS = {
     "operators": "list the operators that the target runtime has",
 }
 
+# torchao warns of each of its libraries for other processors when it is imported, and torch of what torchao registers:
+# nothing that who lowers a model could mend.
+_CHATTY = ("torchao", "torch.utils._pytree")
+
 
 def main(argv: Sequence[str]) -> int:
     """Run one command; the exit status: 0, 1 for an error of the user's, 2 for a malformed command line."""
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.ERROR)
     parser = argparse.ArgumentParser(
         prog="python -m rules_executorch.lowering",
         description="The lowering engine: PyTorch models to ExecuTorch programs.",

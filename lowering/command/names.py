@@ -38,12 +38,19 @@ def import_module(name: str, what: str) -> Any:
             ) from error
         raise LoweringError(
             f"{what}: importing {name} fails: {error}\n  from: {user_line(error)}",
-            remedies=[f"add the target that has {missing} to `deps`"],
+            remedies=[_who_has(missing)],
         ) from error
     except LoweringError:
         raise
     except Exception as error:
         raise failed(f"{what}: importing {name} fails", error) from error
+
+
+def _who_has(module: str) -> str:
+    """What to do for a module that is not there."""
+    if module.startswith("rules_executorch.backends"):
+        return "name the backend in `backends`, as in backends = [\"@rules_executorch//backends/NAME\"]"
+    return f"add the target that has {module} to `deps`"
 
 
 def call_user(function: Any, what: str) -> Any:

@@ -349,6 +349,16 @@ def test_a_recipe_says_how_exported_methods_are_lowered(folder: Path, run: Calla
     torch.testing.assert_close(actual, second(torch.tanh(first(x))))
 
 
+def test_a_recipe_that_imports_a_backend_not_named_is_told_where_to_name_it(
+    folder: Path, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+):
+    text = exported_plain(run, recipe="needs_backend:recipe")
+    (folder / "needs_backend.py").write_text("import rules_executorch.backends.xnnpack\n")
+    monkeypatch.setitem(sys.modules, "rules_executorch.backends", None)
+    monkeypatch.delitem(sys.modules, "rules_executorch.backends.xnnpack", raising=False)
+    assert 'backends = ["@rules_executorch//backends/NAME"]' in fails(run(*lower(text)))
+
+
 def test_a_recipe_that_quantizes_begins_with_the_model_and_its_checkpoint(folder: Path, run: Callable[..., Done]):
     pytest.importorskip("torchao")
     text = exported_plain(run, recipe="model:int8_recipe", weights="weights.safetensors")
@@ -356,7 +366,8 @@ def test_a_recipe_that_quantizes_begins_with_the_model_and_its_checkpoint(folder
     with torch.no_grad():
         net[2].bias.fill_(100.0)
     save_file(net.state_dict(), folder / "weights.safetensors")
-    succeeds(run(*lower(text)))
+    status, _, errors = run_apart(folder, *lower(text))
+    assert (status, errors) == (0, ""), "nothing is said of what torchao lacks"
     x = torch.randn(2, 128)
     ((actual,),) = run_methods(folder / "out.pte", [("forward", [x])])
     torch.testing.assert_close(actual, net(x), atol=0.05, rtol=0)
