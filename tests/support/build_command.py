@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -47,6 +49,51 @@ def build(
     )
 
 
+def warm_build(
+    root: Path, *arguments: str, cache: Path | None = None, timeout: float = 300, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """As `build`, in a new process that is forked from one which has imported what a build needs: twice as fast."""
+    cache = cache or root.parent / f"{root.name}-cache"
+    with tempfile.TemporaryDirectory() as folder:
+        process = _FORKS.Process(target=_main, args=(str(root), arguments, environment(cache, **more), folder))
+        process.start()
+        process.join(timeout)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            raise subprocess.TimeoutExpired(arguments, timeout)
+        printed = [Path(folder, name).read_text() for name in ("stdout", "stderr")]
+    return subprocess.CompletedProcess(arguments, process.exitcode, *printed)
+
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(
+    [
+        "pytest",
+        "rules_executorch.builder.cli",
+        "rules_executorch.builder.commands.build",
+        "rules_executorch.builder.commands.options",
+        "rules_executorch.builder.commands.perform",
+        "rules_executorch.builder.commands.progress",
+        "rules_executorch.builder.loading.load",
+        "support.build_command",
+    ]
+)
+
+
+def _main(root: str, arguments: tuple[str, ...], variables: dict[str, str], folder: str) -> None:
+    """The process of a warm build: as if it had been started as a command."""
+    from rules_executorch.builder.cli import main
+
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        with open(os.path.join(folder, name), "wb") as file:
+            os.dup2(file.fileno(), number)
+    os.environ.clear()
+    os.environ.update(variables)
+    os.chdir(root)
+    sys.exit(main(list(arguments)))
+
+
 def counts(result: subprocess.CompletedProcess[str]) -> tuple[int, int, int]:
     """How many actions (ran, came from the cache, were up to date), as the build says."""
     match = re.search(r"(\d+) actions?: (\d+) ran, (\d+) from the cache, (\d+) up to date", result.stdout + result.stderr)
@@ -80,8 +127,6 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen[str], se
             os.killpg(process.pid, signal.SIGKILL)
             raise AssertionError("waited too long")
         time.sleep(0.005)
-
-
 
 
 def _ancestors(pid: int) -> Iterator[int]:

@@ -27,6 +27,9 @@ def native_join(name, srcs):
     )
 '''
 
+# Edits add no more than this, so that the ten-thousandth build takes as long as the first.
+_PACKAGES, _FILES, _TARGETS = 4, 4, 3
+
 
 @dataclass
 class Package:
@@ -43,7 +46,7 @@ class GeneratedWorkspace:
     Every package has a target `all` that joins whatever its glob() finds. A class since edits change it.
     """
 
-    def __init__(self, root: Path, seed: int, packages: int = 4, targets: int = 4):
+    def __init__(self, root: Path, seed: int, packages: int = 3, targets: int = 2):
         self.root = root
         self.random = random.Random(seed)
         self.word = "first"
@@ -192,8 +195,10 @@ class GeneratedWorkspace:
         self._on_disk = self._files()
         return f"swapped {package}/{file} and {other}/{second}"
 
-    def _add_file(self) -> str:
+    def _add_file(self) -> str | None:
         package, name = self._any_package(), f"{self._new_name('f')}.txt"
+        if len(self.packages[package].files) >= _FILES:
+            return None
         self.packages[package].files[name] = self._new_text()
         return f"added {package}/{name}"
 
@@ -220,8 +225,10 @@ class GeneratedWorkspace:
         self.word = f"word{self.random.randrange(1000)}"
         return "edited the macro"
 
-    def _add_target(self) -> str:
+    def _add_target(self) -> str | None:
         package = self._any_package()
+        if len(self.packages[package].targets) >= _TARGETS:
+            return None
         labels = self._labels(package)
         name = self._new_name("t")
         self.packages[package].targets[name] = self.random.sample(labels, min(len(labels), self.random.randint(1, 3)))
@@ -258,7 +265,9 @@ class GeneratedWorkspace:
         self.packages[found[0]].targets[found[1]] = sources
         return f"other sources for {found[0]}:{found[1]}"
 
-    def _add_package(self) -> str:
+    def _add_package(self) -> str | None:
+        if len(self.packages) >= _PACKAGES:
+            return None
         name = self._new_name("p")
         self.packages[name] = Package({f"{self._new_name('f')}.txt": self._new_text()})
         return f"added package {name}"
