@@ -74,16 +74,14 @@ def _build(request: Request, options, console: Console, events: Events) -> Built
     outputs = watched.outputs if watched and analysed else None
     if analysed is None:
         from .analysis import analyse
-        from .perform import changed_in_any_request
 
-        analysed = analyse(request)
-        changed, sources = changed_in_any_request(request), None
+        analysed, watched = analyse(request), None
     events.expanded(request, [label for label, *_ in analysed.targets])
-    if changed or sources is None:
+    if changed or watched is None:
         from .perform import forget_stamps, statuses_of_sources
 
-        forget_stamps(request, analysed, set(changed))
-        if sources is None:
+        forget_stamps(request, analysed, set(changed), compare_all=watched is None)
+        if watched is None:
             sources = statuses_of_sources(request, analysed)
     ninja_path = os.path.join(request.folder, "build.ninja")
     ninja = start_ninja(request.root, ninja_path, jobs=options.jobs, keep_going=options.keep_going)

@@ -150,20 +150,25 @@ def perform(
     return Built(analysed, status == 0, ran, cached, not_built)
 
 
-def changed_in_any_request(request: Request) -> list[str]:
-    """The files that are not as some earlier build left them: a new request has no memory of its own."""
-    kept = [watch.read(str(folder)) for folder in Path(request.state, "requests").glob("*")]
-    return [path for watched in kept if watched for path in watch.changed_files(watched)[0]]
+def forget_stamps(request: Request, analysed: Analysed, changed: set[str], *, compare_all: bool) -> None:
+    """Make ninja ask for the actions that read or make one of the changed files.
 
-
-def forget_stamps(request: Request, analysed: Analysed, changed: set[str]) -> None:
-    """Make ninja ask for the actions that read or make one of the changed files."""
-    if not changed:
-        return
+    `compare_all`: the request has no memory of these actions. What the last builds of all requests left then says
+    which files changed; and nobody has watched the inputs of an action that none of these had.
+    """
     layout = Layout(Path(request.root), analysed.name)
+    watched = _watched_by_all(request) if compare_all else []
+    changed = changed.union(*(watch.changed_files(one)[0] for one in watched))
+    known = {path for one in watched for path in one.outputs}
     for action in read_actions(request):
-        if any(str(layout.file(artifact)) in changed for artifact in (*action.inputs, *action.outputs)):
+        unknown = compare_all and str(layout.file(action.outputs[0])) not in known
+        if unknown or any(str(layout.file(artifact)) in changed for artifact in (*action.inputs, *action.outputs)):
             layout.stamp(action.outputs[0].exec_path).unlink(missing_ok=True)
+
+
+def _watched_by_all(request: Request) -> list[watch.Watched]:
+    kept = [watch.read(str(folder)) for folder in Path(request.state, "requests").glob("*")]
+    return [one for one in kept if one is not None]
 
 
 def statuses_of_sources(request: Request, analysed: Analysed) -> dict[str, tuple[int, ...]]:

@@ -132,6 +132,30 @@ def test_a_source_replaced_by_an_older_file_is_seen_by_a_request_never_made_befo
     assert _out(ws, "b.txt").split() == ["length", "10"]
 
 
+def test_a_source_replaced_while_its_target_was_away_is_seen_when_that_is_back(ws: Path) -> None:
+    text = CHAIN["p/BUILD"]
+    (ws / "p/older.txt").write_text("older")
+    os.utime(ws / "p/older.txt", (1_000_000_000, 1_000_000_000))
+    build(ws, "//...")
+    os.replace(ws / "p/older.txt", ws / "p/other.txt")
+    (ws / "p/BUILD").write_text(text.replace('"c"', '"d"').replace('"c.txt"', '"d.txt"'))
+    build(ws, "//...")
+    (ws / "p/BUILD").write_text(text)
+    build(ws, "//...")
+    assert _out(ws, "c.txt") == "older"
+
+
+def test_a_source_replaced_by_an_older_file_is_seen_without_the_memory_of_the_last_build(ws: Path) -> None:
+    (ws / "p/older.txt").write_text("much older")
+    os.utime(ws / "p/older.txt", (1_000_000_000, 1_000_000_000))
+    build(ws, "//...")
+    os.replace(ws / "p/older.txt", ws / "p/in.txt")
+    (watch,) = (ws / "build-out/.state/requests").glob("*/watch")
+    watch.write_bytes(b"damaged")
+    build(ws, "//...")
+    assert _out(ws, "b.txt").split() == ["length", "10"]
+
+
 def test_a_source_with_its_times_set_back_is_seen(ws: Path) -> None:
     build(ws, "//...")
     times = os.stat(ws / "p/in.txt")
