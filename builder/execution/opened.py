@@ -58,12 +58,13 @@ class Declared:
     def is_absent(self, path: str) -> bool:
         """Whether a path is one that programs come upon without meaning it: for them it is not there.
 
-        Such is what distributions say of themselves, which programs look through; and our own code, of which
-        a worker's Python would show lines in tracebacks.
+        Such is what distributions say of themselves, which programs look through; and what a worker's Python
+        would show lines of in tracebacks: our own code, and modules where they stand for every action in namespaces.
+        (There is something there if this build is itself an action.)
         """
         real = os.path.realpath(path)
         metadata = ".dist-info" in path and any(real.startswith(f"{folder}/") for folder in self._hidden)
-        return metadata or os.path.dirname(real) == _OUR_CODE
+        return metadata or os.path.dirname(real) == _OUR_CODE or real.startswith(f"{namespaces.ROOT}/")
 
     def _is_below(self, real: str, allowed: set[str]) -> bool:
         while real != "/":
