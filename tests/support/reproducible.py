@@ -70,7 +70,9 @@ CONDITIONS = (
 )
 # Two builds that differ from the first one in everything.
 FEW_CONDITIONS = (
-    Condition("all different", "another/folder with spaces", "somebody else's", "3", ("-j1", "--noworkers")),
+    Condition(
+        "all different", "another/folder with spaces", "somebody else's", "3", ("-j1", "--noworkers", "--sandbox=landlock")
+    ),
     Condition("another sandbox", "elsewhere", "a third one's", "4", ("--sandbox=forest",)),
 )
 
