@@ -13,4 +13,11 @@ from .recipes import XnnpackRecipeProvider, XNNPackRecipeType
 register_backend(BACKEND_ID, XnnpackBackend)
 recipe_registry.register_backend_recipe_provider(XnnpackRecipeProvider())
 
-__all__ = ["BACKEND_ID", "Precision", "XNNPackRecipeType", "XnnpackBackend", "XnnpackPartitioner", "XnnpackRecipeProvider"]
+__all__ = [
+    "BACKEND_ID",
+    "Precision",
+    "XNNPackRecipeType",
+    "XnnpackBackend",
+    "XnnpackPartitioner",
+    "XnnpackRecipeProvider",
+]

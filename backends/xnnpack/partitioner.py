@@ -42,7 +42,8 @@ class XnnpackPartitioner(Partitioner):
     `per_op` makes a partition of every node, for tests and for bisecting. Partitions of less than
     `min_nodes` nodes, and, with `cost_rule`, those that cost.py finds not worth their border, are
     left to the CPU kernels. Of `precisions`, all by default, only operators that compute in these are
-    taken: with FP32, say, quantized ones are left to kernels of their own. Why a node is left behind is in its `meta["left_behind"]`.
+    taken: with FP32, say, quantized ones are left to kernels of their own. Why a node is left behind is in its
+    `meta["left_behind"]`.
     """
 
     def __init__(
@@ -98,7 +99,9 @@ class XnnpackPartitioner(Partitioner):
         if len(self.precisions) == len(Precision):
             return None
         precision = precision_of(node)
-        return None if precision in self.precisions else f"it computes with {precision.value}, which are not to be taken"
+        if precision in self.precisions:
+            return None
+        return f"it computes with {precision.value}, which are not to be taken"
 
 
 class _Check:

@@ -18,7 +18,7 @@ class Precision(Enum):
 
 
 def precision_of(node: Node) -> Precision:
-    """That of the activations that it reads, or else of what its result is quantized to; that of weights is their reader's."""
+    """That of the activations that it reads, or of what its result is quantized to; weights have their reader's."""
     if is_quantization(node):
         if is_dynamic(node):
             return Precision.DYNAMIC_QUANT

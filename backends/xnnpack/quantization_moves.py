@@ -22,7 +22,8 @@ def is_quantizing(node: Node) -> bool:
 def is_dequantizing(node: Node) -> bool:
     """Whether it converts integers of a known scale to floats."""
     quantization = node.operands[0].quantization if node.operands[0] is not None else None
-    return node.kind == "Convert" and quantization is not None and not quantization.is_dynamic and not _reads_floats(node)
+    known = quantization is not None and not quantization.is_dynamic
+    return node.kind == "Convert" and known and not _reads_floats(node)
 
 
 def move_integers(graph: Graph) -> Graph:

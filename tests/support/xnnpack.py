@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
@@ -59,8 +60,9 @@ def check(
     return manager
 
 
-def graphs_of(model: torch.nn.Module, inputs: Sequence[Any], **options: Any) -> list[Graph]:
-    """What is written for each partition."""
+@contextmanager
+def graphs_written() -> Iterator[list[Graph]]:
+    """The graphs of the partitions that are compiled meanwhile, as they are written."""
     made: list[Graph] = []
 
     def remember(graph: Graph) -> Graph:
@@ -69,6 +71,12 @@ def graphs_of(model: torch.nn.Module, inputs: Sequence[Any], **options: Any) -> 
 
     finish = preprocess.finish
     with mock.patch.object(preprocess, "finish", remember):
+        yield made
+
+
+def graphs_of(model: torch.nn.Module, inputs: Sequence[Any], **options: Any) -> list[Graph]:
+    """What is written for each partition."""
+    with graphs_written() as made:
         lower(model, inputs, **options)
     return made
 

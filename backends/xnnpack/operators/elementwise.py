@@ -7,11 +7,14 @@ from typing import Any
 
 import torch
 
-from ..builder import FLOATS, Builder
+from ..builder import FLOATS, Builder, need_constant
 from ..graph import Unsupported, Value, is_static, same_sizes
 from .table import ENCODERS, Encoder, operator
 
 aten = torch.ops.aten
+
+# Of numbers that are so small, softmax makes zeros.
+_MASKED = -1e4
 
 
 def _unary(kind: str) -> Encoder:
@@ -121,6 +124,15 @@ def hardsigmoid(b: Builder, val: Any, x: Value) -> Value:
     return b.binary("Multiply", b.clamp(b.binary("Add", x, 3.0), 0.0, 6.0), 1 / 6)
 
 
+@operator(aten.glu.default)
+def glu(b: Builder, val: Any, x: Value, dim: int = -1) -> Value:
+    dim, half = dim % x.rank, val.shape[dim % x.rank]
+    if not isinstance(half, int):
+        raise Unsupported("it halves a dynamic dimension")
+    first, second = (b.slice(x, dim, start, half) for start in (0, half))
+    return b.binary("Multiply", first, b.unary("Sigmoid", second))
+
+
 @operator(aten.silu.default)
 def silu(b: Builder, val: Any, x: Value) -> Value:
     return b.binary("Multiply", x, b.unary("Sigmoid", x))
@@ -220,6 +232,18 @@ def maximum(b: Builder, val: Any, x: Value, other: Value) -> Value:
 @operator(aten.minimum.default)
 def minimum(b: Builder, val: Any, x: Value, other: Value) -> Value:
     return b.binary("Minimum", x, other)
+
+
+@operator(aten.masked_fill.Scalar)
+def masked_fill(b: Builder, val: Any, x: Value, mask: Value, number: float) -> Value:
+    """Of a constant mask, as before a softmax: what is masked has bounds that are the number."""
+    masked, number = need_constant(mask, "its mask"), _number(number)
+    if not number <= _MASKED:
+        raise Unsupported("what it hides may be no number, which bounds do not hide")
+    x = b.binary("Minimum", x, b.constant(mask.sizes, x.dtype, lambda: torch.where(masked(), number, math.inf)))
+    if number == -math.inf:
+        return x
+    return b.binary("Maximum", x, b.constant(mask.sizes, x.dtype, lambda: torch.where(masked(), number, -math.inf)))
 
 
 @operator(aten.clone.default, aten.alias_copy.default, aten.detach_copy.default, aten.lift_fresh_copy.default)

@@ -99,6 +99,11 @@ def amax(b: Builder, val: Any, x: Value, dims: Sequence[int] = (), keepdim: bool
     return b.reshape(pooled, tuple(val.shape))
 
 
+@operator(aten.amin.default)
+def amin(b: Builder, val: Any, x: Value, dims: Sequence[int] = (), keepdim: bool = False) -> Value:
+    return b.unary("Negate", amax(b, val, b.unary("Negate", x), dims, keepdim))
+
+
 @operator(aten.upsample_bilinear2d.vec)
 def upsample_bilinear2d_vec(
     b: Builder, val: Any, x: Value, output_size: Any, align_corners: bool, scale_factors: Any

@@ -101,7 +101,7 @@ def choose_qparams(b: Builder, val: Any, x: Value, *options: Any, **named: Any) 
             if item.target is not python_operator.getitem or name not in _QUANTIZE | _DEQUANTIZE:
                 raise Unsupported("the scale that it chooses is used for something else than to quantize")
             if name in _QUANTIZE and (user.args[0] is not source or user.meta["val"].dtype != torch.int8):
-                raise Unsupported("the scale that it chooses is used for another tensor, or for other integers than int8")
+                raise Unsupported("the scale that it chooses is used for another tensor, or for other types than int8")
     unused = Quantization()
     return tuple(Value(tuple(item.shape), FLOATS.get(item.dtype, DataType.INT32), quantization=unused) for item in val)
 

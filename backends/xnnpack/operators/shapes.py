@@ -42,8 +42,6 @@ def t(b: Builder, val: Any, x: Value) -> Value:
 @operator(aten.slice_copy.Tensor)
 def slice_(b: Builder, val: Any, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
     dim %= x.rank
-    if step != 1:
-        raise Unsupported("it takes steps, and XNNPACK's slices are dense")
     length = val.shape[dim]
     size = x.sizes[dim]
     if not isinstance(start or 0, int) or not isinstance(length, int):
@@ -53,7 +51,20 @@ def slice_(b: Builder, val: Any, x: Value, dim: int = 0, start: Any = None, end:
         if not isinstance(size, int):
             raise Unsupported("it counts from the end of a dynamic dimension")
         start = max(start + size, 0)
-    return b.slice(x, dim, start, length)
+    return b.slice(x, dim, start, length) if step == 1 else _strided(b, x, dim, start, length, step)
+
+
+def _strided(b: Builder, x: Value, dim: int, start: int, length: int, step: int) -> Value:
+    """One column of a matrix with a row for each step, which must lie within x."""
+    size = x.sizes[dim]
+    if not isinstance(size, int):
+        raise Unsupported("it takes steps along a dynamic dimension")
+    first = min(start, size - length * step)
+    if first < 0 or start - first >= step:
+        raise Unsupported("its last step goes beyond the end, and XNNPACK's slices are dense")
+    before, after = x.sizes[:dim], x.sizes[dim + 1 :]
+    rows = b.reshape(b.slice(x, dim, first, length * step), (*before, length, step, *after))
+    return b.reshape(b.slice(rows, dim + 1, start - first, 1), (*before, length, *after))
 
 
 @operator(aten.select_copy.int)
