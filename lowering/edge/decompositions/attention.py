@@ -30,21 +30,24 @@ def scaled_dot_product_attention(
     """
     if dropout_p:
         return NotImplemented
+    if attn_mask is not None and attn_mask.dtype == torch.bool:  # who takes it whole may have floats only
+        attn_mask = aten.where.ScalarSelf(attn_mask, 0.0, aten.full.default([], -math.inf, dtype=query.dtype))
+        return aten.scaled_dot_product_attention.default(
+            query, key, value, attn_mask, scale=scale, enable_gqa=enable_gqa
+        )  # fmt: skip
     if enable_gqa:
         key, value = (_repeat_heads(t, query.shape[-3]) for t in (key, value))
     query = aten.mul.Scalar(query, 1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     scores = aten.matmul.default(query, aten.transpose.int(key, -2, -1))
-    if is_causal:
-        attn_mask = aten.tril.default(aten.full.default(scores.shape[-2:], True, dtype=torch.bool))
+    if is_causal:  # every row attends to its first column
+        past = aten.tril.default(aten.full.default(scores.shape[-2:], True, dtype=torch.bool))
+        future = aten.where.ScalarSelf(past, 0.0, aten.full.default([], -math.inf, dtype=query.dtype))
+        return aten.matmul.default(aten._softmax.default(aten.add.Tensor(scores, future), -1, False), value)
     if attn_mask is None:
         return aten.matmul.default(aten._softmax.default(scores, -1, False), value)
-    attended = attn_mask if attn_mask.dtype == torch.bool else aten.ne.Scalar(attn_mask, -math.inf)
-    if attn_mask.dtype == torch.bool:
-        attn_mask = aten.where.ScalarSelf(attn_mask, 0.0, aten.full.default([], -math.inf, dtype=query.dtype))
     result = aten.matmul.default(aten._softmax.default(aten.add.Tensor(scores, attn_mask), -1, False), value)
-    if is_causal:  # every row attends to its first column
-        return result
-    return aten.where.ScalarOther(aten.any.dim(attended, -1, True), result, 0.0)
+    attended = aten.any.dim(aten.ne.Scalar(attn_mask, -math.inf), -1, True)
+    return aten.where.ScalarOther(attended, result, 0.0)
 
 
 def _repeat_heads(tensor: Any, heads: int) -> Any:
