@@ -43,7 +43,7 @@ def lower_with_executorch(program: torch.export.ExportedProgram, watch: Stopwatc
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
-    with watch.stage("lower"):
+    with watch.stage("lower"), torch.no_grad():  # its passes write to buffers, which must not need gradients
         edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
         delegated = edge.exported_program()
         lowered = edge.to_executorch()
