@@ -87,6 +87,7 @@ def _cc_library(ctx: RuleContext) -> Sequence[Provider]:
         libraries=Depset([Library(label, objects=(embedded,))], [runtime.libraries]),
         toolchains=runtime.toolchains,
         programs=Depset([EmbeddedProgram(label, symbol, model.report, model.backends)], [runtime.programs]),
+        kernel_libraries=runtime.kernel_libraries,
     )
     return [DefaultInfo((header, embedded)), info]
 
@@ -96,7 +97,8 @@ EXECUTORCH_CC_LIBRARY = Rule(
         "executorch_cc_library",
         "An ExecuTorch program embedded in a binary. The header `<package>/<name>.h` declares "
         "`<name>_data` (aligned to 16 bytes) and `<name>_size`; characters that C++ names lack become `_`. A cc_binary that "
-        "depends on it links the ExecuTorch runtime, and the runtimes of those backends that the program really needs.",
+        "depends on it links the ExecuTorch runtime, and the runtimes of those backends and the libraries of those "
+        "kernels that the program really needs.",
         {
             "model": Attribute(AttributeType.LABEL, "The executorch_model.", mandatory=True),
             "runtime": Attribute(

@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
-from rules_executorch.builder.analysis.context import RuleContext
+from rules_executorch.builder.analysis.context import Dependency, RuleContext
 from rules_executorch.builder.analysis.depset import Depset
 from rules_executorch.builder.analysis.providers import DefaultInfo, Provider, RunInfo
 from rules_executorch.builder.analysis.rule import Rule
@@ -18,7 +18,7 @@ from .attributes import ARGS, CC_DEPS, DATA, TEST_ATTRIBUTES, TOOLS, timeout_sec
 from .expand import expand
 from .files import files_of, runfiles_of
 from .linking import link_program, linked_toolchains
-from .providers import CcInfo, Library
+from .providers import CcInfo, KernelLibrary, Library
 
 _C_SOURCES = (".c",)
 _CPP_SOURCES = (".cc", ".cpp", ".cxx")
@@ -44,6 +44,7 @@ def merge_cc(infos: Iterable[CcInfo]) -> CcInfo:
         libraries=Depset((), (info.libraries for info in infos)),
         toolchains=Depset((), (info.toolchains for info in infos)),
         programs=Depset((), (info.programs for info in infos)),
+        kernel_libraries=Depset((), (info.kernel_libraries for info in infos)),
     )
 
 
@@ -111,6 +112,7 @@ def _own_info(ctx: RuleContext) -> tuple[CcInfo, list[Artifact]]:
         libraries=below.libraries,
         toolchains=Depset(attr.toolchains, [below.toolchains]),
         programs=below.programs,
+        kernel_libraries=below.kernel_libraries,
     )
     return info, [file for file in files_of(attr.srcs) if file.exec_path.endswith(_HEADERS)]
 
@@ -151,9 +153,26 @@ def _library(ctx: RuleContext) -> Sequence[Provider]:
         whole=ctx.attr.alwayslink,
         linkopts=tuple(ctx.attr.linkopts),
         toolchain_libraries=tuple(ctx.attr.toolchain_libraries),
+        kernels=tuple(files_of(ctx.attr.kernels)),
     )
-    info = dataclasses.replace(info, libraries=Depset([library], [info.libraries]))
+    further = [_kernel_library(ctx, each) for each in ctx.attr.kernel_libraries]
+    info = dataclasses.replace(
+        info,
+        libraries=Depset([library], [info.libraries]),
+        kernel_libraries=Depset(further, [info.kernel_libraries]),
+    )
     return [DefaultInfo(files, _runfiles(ctx)), info]
+
+
+def _kernel_library(ctx: RuleContext, dependency: Dependency) -> KernelLibrary:
+    info = dependency.provider(CcInfo)
+    kernels = tuple(file for library in info.libraries.to_list() for file in library.kernels)
+    if not kernels:
+        raise ctx.error(
+            f"`kernel_libraries` of {ctx.label} names {dependency.label}, which does not say what kernels it registers",
+            remedy="give it the attribute `kernels`: a file with their names",
+        )
+    return KernelLibrary(ctx.full_name(dependency.label), kernels, info)
 
 
 def _runfiles(ctx: RuleContext) -> Depset[Artifact]:
@@ -253,6 +272,20 @@ _LIBRARY_ATTRIBUTES = {
         "Link all of it into every program, whether or not something refers to it: for code that registers "
         "itself when the program starts, such as backends and kernels.",
         default=False,
+    ),
+    "kernels": Attribute(
+        AttributeType.LABEL_LIST,
+        "Files that list the ExecuTorch kernels that this registers, one name a line, as in `aten::add.out`. If any "
+        "library of a program says so, then a kernel that an embedded ExecuTorch program calls, and that none of "
+        "them has, is an error of the link.",
+        (),
+        allow_files=True,
+    ),
+    "kernel_libraries": Attribute(
+        AttributeType.LABEL_LIST,
+        "Of a runtime: cc_library targets with `kernels` that are linked besides, each where an embedded ExecuTorch "
+        "program calls one of its kernels.",
+        (),
     ),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
 from rules_executorch.builder.analysis.context import RuleContext
 from rules_executorch.builder.analysis.depset import Depset
@@ -32,9 +33,8 @@ def link_program(ctx: RuleContext, program: Artifact, own: Library, info: CcInfo
     arguments = ["-o", program.exec_path, *_arguments(own)]
     if programs or any(library.toolchain_libraries for library in (own, *libraries)):
         _check_symbols(ctx, programs)
-        candidates = _delegate_libraries(programs, libraries)
-        toolchain_libraries = [path for library in (own, *libraries) for path in library.toolchain_libraries]
-        answer = _check_link(ctx, program, programs, candidates, toolchain_libraries, linked_toolchains(info))
+        candidates = _candidates(info, libraries)
+        answer = _check_link(ctx, program, info, [own, *libraries], candidates)
         inputs += [answer, *(file for library in candidates for file in library.files)]
         arguments.append(f"@{answer.exec_path}")
     for library in libraries:
@@ -78,8 +78,14 @@ def _arguments(library: Library) -> list[str]:
 
 def linked_toolchains(info: CcInfo) -> tuple[str, ...]:
     """The toolchains whose trees a program made of `info` needs, when it is linked and when it runs."""
-    runtimes = [backend.runtime for backend in _backends(info.programs.to_list()) if backend.runtime is not None]
-    return tuple(dict.fromkeys(name for each in (info, *runtimes) for name in each.toolchains.to_list()))
+    return tuple(dict.fromkeys(name for each in (info, *_optional(info)) for name in each.toolchains.to_list()))
+
+
+def _optional(info: CcInfo) -> list[CcInfo]:
+    """What is linked only where an embedded program needs it: runtimes of backends, libraries of kernels."""
+    programs = info.programs.to_list()
+    runtimes = [backend.runtime for backend in _backends(programs) if backend.runtime is not None]
+    return runtimes + ([each.code for each in info.kernel_libraries.to_list()] if programs else [])
 
 
 def _backends(programs: Iterable[EmbeddedProgram]) -> list[ExecutorchBackendInfo]:
@@ -87,10 +93,9 @@ def _backends(programs: Iterable[EmbeddedProgram]) -> list[ExecutorchBackendInfo
     return list({backend.label: backend for program in programs for backend in program.backends}.values())
 
 
-def _delegate_libraries(programs: Sequence[EmbeddedProgram], linked: Sequence[Library]) -> list[Library]:
-    """The libraries of all backends that programs may need, in link order, without those that are linked anyway."""
-    infos = [backend.runtime for backend in _backends(programs) if backend.runtime is not None]
-    every = in_link_order(Depset((), (info.libraries for info in infos)))
+def _candidates(info: CcInfo, linked: Sequence[Library]) -> list[Library]:
+    """The libraries that embedded programs may need, in link order, without those that are linked anyway."""
+    every = in_link_order(Depset((), (each.libraries for each in _optional(info))))
     known = set(linked)
     return [library for library in every if library not in known]
 
@@ -110,15 +115,16 @@ def _check_symbols(ctx: RuleContext, programs: Sequence[EmbeddedProgram]) -> Non
 def _check_link(
     ctx: RuleContext,
     program: Artifact,
-    programs: Sequence[EmbeddedProgram],
+    info: CcInfo,
+    linked: Sequence[Library],
     candidates: Sequence[Library],
-    toolchain_libraries: Sequence[str],
-    toolchains: Sequence[str],
 ) -> Artifact:
-    """Declare the action that makes the linker's arguments for delegates and for libraries of toolchains."""
+    """Declare the action that makes the linker's arguments for delegates, kernels and libraries of toolchains."""
+    programs, kernel_libraries = info.programs.to_list(), info.kernel_libraries.to_list()
     question = {
         "program": program.exec_path,
-        "toolchain_libraries": toolchain_libraries,
+        "toolchain_libraries": [path for library in linked for path in library.toolchain_libraries],
+        "kernels": [_kernels(library) for library in linked if library.kernels],
         "models": [{"label": each.label, "report": each.report.exec_path} for each in programs],
         "backends": [
             {
@@ -130,9 +136,17 @@ def _check_link(
             }
             for backend in _backends(programs)
         ],
+        "kernel_libraries": [
+            {
+                "label": each.label,
+                "kernels": [file.exec_path for file in each.kernels],
+                "libraries": sorted(library.label for library in each.code.libraries.to_list()),
+            }
+            for each in kernel_libraries
+        ],
         "libraries": [
             {
-                "label": library.label,
+                **_kernels(library),
                 "arguments": _arguments(library),
                 "toolchain_libraries": library.toolchain_libraries,
             }
@@ -143,12 +157,17 @@ def _check_link(
     question_file = ctx.write(f"{name}.link.json", json.dumps(question, indent=1, sort_keys=True) + "\n")
     answer = ctx.declare_output(f"{name}.link.rsp")
     tools = ctx.attr._tools.provider(PyInfo)
+    lists = [file for library in (*linked, *candidates) for file in library.kernels]
     ctx.run(
         "CheckLink",
         toolchain="python",
         argv=python_argv(tools, "rules_executorch.rules.tools.check_link", question_file.exec_path, answer.exec_path),
-        inputs=(question_file, *(each.report for each in programs), *python_files(tools)),
+        inputs=tuple(dict.fromkeys((question_file, *(each.report for each in programs), *lists, *python_files(tools)))),
         outputs=(answer,),
-        also=toolchains,
+        also=linked_toolchains(info),
     )
     return answer
+
+
+def _kernels(library: Library) -> dict[str, Any]:
+    return {"label": library.label, "kernels": [file.exec_path for file in library.kernels]}

@@ -34,7 +34,8 @@ class Library:
 
     `objects` are linked always, `archives` as far as something refers to them, or always, where
     `whole` says so. `toolchain_libraries` are shared libraries of the toolchains' trees, as paths
-    (whose last part may have wildcards, for all that match) below `.toolchain/`.
+    (whose last part may have wildcards, for all that match) below `.toolchain/`. `kernels` are files that
+    list the kernels that it registers.
     """
 
     label: str
@@ -43,6 +44,7 @@ class Library:
     whole: bool = False
     linkopts: tuple[str, ...] = ()
     toolchain_libraries: tuple[str, ...] = ()
+    kernels: tuple[Artifact, ...] = ()
 
     @property
     def files(self) -> tuple[Artifact, ...]:
@@ -57,7 +59,8 @@ class CcInfo(Provider):
     `includes` and `system_includes` are folders of the execution root to search for `headers`;
     of headers in the latter, the compiler tells no warnings.
     `toolchains` are those whose trees compiling and linking need. `programs` are ExecuTorch
-    programs embedded in it: what they need is linked as well.
+    programs embedded in it: what they need is linked as well. `kernel_libraries` are those that register further
+    kernels, linked where an embedded program calls one of theirs.
     """
 
     headers: Depset[Artifact] = Depset()
@@ -67,6 +70,16 @@ class CcInfo(Provider):
     libraries: Depset[Library] = Depset()
     toolchains: Depset[str] = Depset()
     programs: Depset[EmbeddedProgram] = Depset()
+    kernel_libraries: Depset[KernelLibrary] = Depset()
+
+
+@dataclass(frozen=True)
+class KernelLibrary:
+    """A cc_library that registers kernels: its label, the files that list them, and its code with all it depends on."""
+
+    label: str
+    kernels: tuple[Artifact, ...]
+    code: CcInfo
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
-"""Says what a program must be linked with: the delegates that its models need, and no others.
+"""Says what a program must be linked with: the delegates and kernels that its models need, and no others.
 
 Usage: check_link QUESTION.json ARGUMENTS.rsp
 
-The question lists the models' reports, the backends that they may use, the libraries that carry
-these, and libraries of toolchains. The answer is a response file for the compiler driver.
+The question lists the models' reports, the backends that they may use, the libraries of kernels that
+there are, the libraries that carry these, and libraries of toolchains. The answer is a response file
+for the compiler driver.
 """
 
 from __future__ import annotations
@@ -20,16 +21,61 @@ class LinkError(Exception):
 
 
 def needed_libraries(question: dict[str, Any], reports: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those of the question's libraries that carry the delegates of all `reports` (by path), in their order.
+    """Those of the question's libraries that carry delegates and kernels of `reports` (by path), in their order.
 
     Raises:
-        LinkError: a delegate without a library, or with two.
+        LinkError: a delegate without a library, or with two; a kernel without one.
     """
     needed: set[str] = set()
     for model in question["models"]:
         for delegate in reports[model["report"]]["delegates"]:
             needed.update(_libraries_of(delegate, model["label"], question["backends"]))
+    carriers = [library for library in question["libraries"] if library["label"] in needed]
+    needed.update(_libraries_of_kernels(question, reports, carriers))
     return [library for library in question["libraries"] if library["label"] in needed]
+
+
+def _libraries_of_kernels(
+    question: dict[str, Any], reports: dict[str, dict[str, Any]], carriers: list[dict[str, Any]]
+) -> set[str]:
+    """Labels of the libraries to link for kernels that what is linked anyway, and `carriers`, do not register.
+
+    Where no library at all says what it registers, nothing is known, and nothing is needed.
+    """
+    known = {each["label"]: _names(each["kernels"]) for each in (*question["kernels"], *carriers) if each["kernels"]}
+    further = {each["label"]: _names(each["kernels"]) for each in question["kernel_libraries"]}
+    if not known and not further:
+        return set()
+    linked: set[str] = set().union(*known.values())
+    chosen: dict[str, None] = {}
+    for model in question["models"]:
+        for kernel in sorted({*reports[model["report"]]["operators"]} - linked):
+            library = next((label for label in (*chosen, *further) if kernel in further[label]), None)
+            if library is None:
+                raise _missing_kernel(kernel, model["label"], {**known, **further})
+            chosen[library] = None
+    libraries = {each["label"]: each["libraries"] for each in question["kernel_libraries"]}
+    return {label for library in chosen for label in libraries[library]}
+
+
+def _missing_kernel(kernel: str, model: str, registered: dict[str, set[str]]) -> LinkError:
+    sizes = ", ".join(f"{label} ({len(names)})" for label, names in registered.items())
+    return LinkError(
+        f"{model} calls kernel {kernel}, which no library registers\n"
+        f"  note: libraries that say which kernels they register: {sizes}\n"
+        "  to fix: link the cc_library that registers it, and name a file that lists it in that library's `kernels`; "
+        "or leave its set out of the model's `operators`, and delegate or rewrite what calls it"
+    )
+
+
+def _names(paths: list[str]) -> set[str]:
+    """The kernels that files list, one a line."""
+    names: set[str] = set()
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            lines = (line.strip() for line in file)
+            names.update(line for line in lines if line and not line.startswith("#"))
+    return names
 
 
 def _libraries_of(delegate: str, model: str, backends: list[dict[str, Any]]) -> list[str]:

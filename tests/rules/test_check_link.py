@@ -20,15 +20,22 @@ MODEL = {"label": "@w//m:program", "report": "m.report.json"}
 NPU = {"label": "@w//npu:npu", "id": "NpuBackend", "libraries": ["@w//npu:runtime", "@w//npu:driver"]}
 DSP = {"label": "@w//dsp:dsp", "id": "DspBackend", "libraries": ["@w//dsp:runtime"]}
 LIBRARIES = [
-    {"label": "@w//npu:runtime", "arguments": ["npu.o"], "toolchain_libraries": []},
-    {"label": "@w//dsp:runtime", "arguments": ["dsp.o"], "toolchain_libraries": []},
-    {"label": "@w//npu:driver", "arguments": ["libdriver.a", "-ldriver"], "toolchain_libraries": []},
+    {"label": "@w//npu:runtime", "arguments": ["npu.o"], "toolchain_libraries": [], "kernels": []},
+    {"label": "@w//dsp:runtime", "arguments": ["dsp.o"], "toolchain_libraries": [], "kernels": []},
+    {"label": "@w//npu:driver", "arguments": ["libdriver.a", "-ldriver"], "toolchain_libraries": [], "kernels": []},
+    {"label": "@w//k:int8", "arguments": ["int8.o"], "toolchain_libraries": [], "kernels": ["int8.txt"]},
+    {"label": "@w//k:tables", "arguments": ["tables.o"], "toolchain_libraries": [], "kernels": []},
+    {"label": "@w//k:llm", "arguments": ["llm.o"], "toolchain_libraries": [], "kernels": ["llm.txt"]},
+]
+KERNELS = [
+    {"label": "@w//k:int8", "kernels": ["int8.txt"], "libraries": ["@w//k:int8", "@w//k:tables"]},
+    {"label": "@w//k:llm", "kernels": ["llm.txt"], "libraries": ["@w//k:llm"]},
 ]
 
 
 def arguments(delegates: list[str], backends: list[dict[str, Any]]) -> list[str]:
-    question = {"models": [MODEL], "backends": backends, "libraries": LIBRARIES}
-    libraries = needed_libraries(question, {"m.report.json": {"delegates": delegates}})
+    question = {"models": [MODEL], "backends": backends, "libraries": LIBRARIES, "kernels": [], "kernel_libraries": []}
+    libraries = needed_libraries(question, {"m.report.json": {"delegates": delegates, "operators": ["aten::add.out"]}})
     return [argument for library in libraries for argument in library["arguments"]]
 
 
@@ -60,6 +67,50 @@ def test_two_backends_on_the_same_libraries_are_fine() -> None:
     assert arguments(["DspBackend"], [DSP, {**DSP, "label": "@w//dsp:tuned"}]) == ["dsp.o"]
 
 
+@pytest.fixture
+def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("stock.txt").write_text("# the runtime's\naten::add.out\naten::mul.out\n")
+    Path("int8.txt").write_text("q::add.out\naten::mul.out\n")
+    Path("llm.txt").write_text("llm::sdpa.out\n")
+
+
+def kernel_arguments(operators: list[str], *, known: bool = True) -> list[str]:
+    runtime = [{"label": "@et//:runtime", "kernels": ["stock.txt"]}] if known else []
+    question = {"models": [MODEL], "backends": [], "libraries": LIBRARIES, "kernels": runtime}
+    question["kernel_libraries"] = KERNELS if known else []
+    libraries = needed_libraries(question, {"m.report.json": {"delegates": [], "operators": operators}})
+    return [argument for library in libraries for argument in library["arguments"]]
+
+
+@pytest.mark.usefixtures("lists")
+def test_libraries_of_kernels_are_linked_if_a_program_calls_one_that_the_runtime_lacks() -> None:
+    assert kernel_arguments(["aten::add.out", "aten::mul.out"]) == []
+    assert kernel_arguments(["aten::add.out", "q::add.out"]) == ["int8.o", "tables.o"]
+    assert kernel_arguments(["llm::sdpa.out", "q::add.out"]) == ["int8.o", "tables.o", "llm.o"]
+
+
+@pytest.mark.usefixtures("lists")
+def test_a_kernel_that_no_library_registers_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(LinkError, match="@w//m:program calls kernel q::sub.out, which no library registers") as caught:
+        kernel_arguments(["q::add.out", "q::sub.out"])
+    assert "@et//:runtime (2), @w//k:int8 (2), @w//k:llm (1)" in str(caught.value)
+
+
+@pytest.mark.usefixtures("lists")
+def test_nothing_is_said_of_kernels_where_no_library_says_what_it_has() -> None:
+    assert kernel_arguments(["q::sub.out"], known=False) == []
+
+
+def test_kernels_that_a_linked_delegate_brings_are_there(lists: None) -> None:
+    brings = [{**LIBRARIES[1], "kernels": ["int8.txt"]}]
+    question = {"models": [MODEL], "backends": [DSP], "libraries": brings, "kernel_libraries": []}
+    question["kernels"] = [{"label": "@et//:runtime", "kernels": ["stock.txt"]}]
+    assert needed_libraries(question, {"m.report.json": {"delegates": ["DspBackend"], "operators": ["q::add.out"]}}) == brings
+    with pytest.raises(LinkError, match="q::add.out"):
+        needed_libraries(question, {"m.report.json": {"delegates": [], "operators": ["q::add.out"]}})
+
+
 def test_a_response_file_gives_a_real_compiler_its_arguments_unchanged(tmp_path: Path) -> None:
     (tmp_path / "x.c").write_text('#include <stdio.h>\nint main(void) { puts(TEXT); }\n')
     text = "a b \\ $ORIGIN ' end"
@@ -75,12 +126,12 @@ def test_the_program_reads_reports_and_fails_with_the_message(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     question = {"models": [MODEL], "backends": [DSP], "libraries": LIBRARIES, "program": "w/a/app"}
-    question["toolchain_libraries"] = []
+    question |= {"toolchain_libraries": [], "kernels": [], "kernel_libraries": []}
     Path("q.json").write_text(json.dumps(question))
-    Path("m.report.json").write_text(json.dumps({"delegates": ["DspBackend"]}))
+    Path("m.report.json").write_text(json.dumps({"delegates": ["DspBackend"], "operators": []}))
     assert main("q.json", "out.rsp") == 0
     assert Path("out.rsp").read_text() == '"dsp.o"\n'
-    Path("m.report.json").write_text(json.dumps({"delegates": ["NpuBackend"]}))
+    Path("m.report.json").write_text(json.dumps({"delegates": ["NpuBackend"], "operators": []}))
     assert main("q.json", "none.rsp") == 1
     assert not Path("none.rsp").exists()
     assert capsys.readouterr().err.startswith("error: @w//m:program needs delegate NpuBackend")

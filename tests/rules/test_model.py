@@ -198,6 +198,35 @@ def test_an_app_is_linked_with_what_its_models_report_says(tmp_path: Path) -> No
     ]
 
 
+KERNELS = """
+cc_library(name = "et", hdrs = ["et.h"], kernels = ["stock.txt"], kernel_libraries = [":int8"])
+cc_library(name = "int8", srcs = ["int8.cc"], deps = [":tables"], kernels = ["int8.txt"], alwayslink = True)
+cc_library(name = "tables", srcs = ["tables.cc"])
+"""
+
+
+def test_an_app_may_be_linked_with_its_runtimes_libraries_of_kernels(tmp_path: Path) -> None:
+    build = FILES["BUILD"] + APP.replace('cc_library(name = "et", hdrs = ["et.h"])', KERNELS)
+    sources = ("et.h", "app.cc", "int8.cc", "tables.cc", "stock.txt", "int8.txt")
+    graph = analysed(tmp_path, {**FILES, "BUILD": build, **dict.fromkeys(sources, "")}, "//:app")
+    check, link = action_of(graph, "CheckLink"), action_of(graph, "CppLink")
+    assert {"w/stock.txt", "w/int8.txt"} <= set(paths(check.inputs))
+    assert {"w/int8.objects/int8.cc.o", "w/libtables.a"} <= set(paths(link.inputs))
+    assert not {"w/int8.objects/int8.cc.o", "w/libtables.a"} & set(link.argv)
+    (write,) = [a for a in actions_of(graph, "Write") if paths(a.outputs) == ["w/app.link.json"]]
+    question = json.loads("".join(write.argv[4:]))
+    assert question["kernels"] == [{"label": "@w//:et", "kernels": ["w/stock.txt"]}]
+    assert question["kernel_libraries"] == [
+        {"label": "@w//:int8", "kernels": ["w/int8.txt"], "libraries": ["@w//:int8", "@w//:tables"]}
+    ]
+
+
+def test_a_library_of_kernels_has_to_say_which(tmp_path: Path) -> None:
+    build = 'cc_library(name = "et", kernel_libraries = [":int8"])\ncc_library(name = "int8", srcs = ["int8.cc"])'
+    with pytest.raises(BuildError, match="names //:int8, which does not say what kernels it registers"):
+        analysed(tmp_path, {"BUILD": build, "int8.cc": ""}, "//:et")
+
+
 def test_a_model_alone_needs_no_device_runtime(tmp_path: Path) -> None:
     mnemonics = {action.mnemonic for action in analysed(tmp_path, FILES, "//:m").actions}
     assert not mnemonics & {"CppCompile", "CppLinkShared", "CppLink"}

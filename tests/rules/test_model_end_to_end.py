@@ -144,6 +144,46 @@ def test_a_checkpoint_with_other_names_fails_and_says_which(built: Workspace) ->
     assert "'scale' is missing" in result.stdout + result.stderr
 
 
+APPS = """
+load("@rules_executorch//rules:defs.bzl", "executorch_cc_library")
+
+py_library(name = "int8_py", srcs = ["int8.py"], deps = ["@rules_executorch//lowering"])
+executorch_model(name = "int8", model = "int8:make", deps = [":int8_py"], methods = {"forward": None},
+                 options = {"operators": ["stock", "quantized"]})
+[executorch_cc_library(name = name + "_program", model = ":" + name) for name in ("m", "int8")]
+cc_library(name = "main", srcs = ["main.cc"], alwayslink = True, deps = ["@rules_executorch//runtime:executorch"])
+[cc_binary(name = name + "_app", deps = [":main", ":%s_program" % name]) for name in ("m", "int8")]
+"""
+INT8 = """
+import torch
+import torch.ao.quantization.fx._decomposed
+from rules_executorch.lowering.model import Method, Model
+
+class Rounded(torch.nn.Module):
+    def forward(self, x):
+        return torch.ops.quantized_decomposed.quantize_per_tensor(x, 0.1, 0, -128, 127, torch.int8)
+
+def make():
+    return Model(Rounded(), {"forward": Method((torch.zeros(2, 3),))})
+"""
+MAIN = """
+#include <executorch/runtime/kernel/operator_registry.h>
+#include <cstdio>
+
+int main() {
+  std::puts(executorch::runtime::registry_has_op_function("quantized_decomposed::quantize_per_tensor.out") ? "yes" : "no");
+}
+"""
+
+
+def test_an_app_has_those_libraries_of_kernels_that_its_model_calls(built: Workspace) -> None:
+    text = FILES["BUILD"] + APPS
+    write_files(built.root, {"BUILD": text, "int8.py": INT8, "main.cc": MAIN})
+    built.ran("//:m_app", "//:int8_app")
+    answers = [subprocess.run([built.root / f"build-out/{n}_app"], capture_output=True, text=True) for n in ("m", "int8")]
+    assert [answer.stdout for answer in answers] == ["no\n", "yes\n"], answers
+
+
 def test_a_module_that_is_not_declared_cannot_be_imported(built: Workspace) -> None:
     (built.root / "undeclared.py").write_text("")
     (built.root / "encoder.py").write_text("import undeclared\n" + FILES["encoder.py"])
