@@ -5,9 +5,11 @@ Numbers, strings, booleans and None are themselves; everything else is a list th
 
 from __future__ import annotations
 
+import importlib
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -35,6 +37,11 @@ _PYTHON: Mapping[str, Callable[..., Any]] = {
     "torch.sym_sqrt": torch._sym_sqrt,
     "round": round,
 }  # fmt: skip
+# Modules that register operators which exported programs call, imported when such a program is read.
+_REGISTERED_BY = {
+    "quantized_decomposed": "torch.ao.quantization.fx._decomposed",
+    "torchao": "torchao.quantization.quant_primitives",
+}
 _PYTHON_NAMES = {function: name for name, function in _PYTHON.items()}
 
 
@@ -60,6 +67,9 @@ def decode_target(data: Sequence[str]) -> Any:
             return found
     elif kind == "operator":
         namespace, _, short = name.partition("::")
+        if namespace in _REGISTERED_BY:
+            with suppress(ImportError):  # then the operator is not known, as is said below
+                importlib.import_module(_REGISTERED_BY[namespace])
         packet = getattr(getattr(torch.ops, namespace, None), short, None)
         found = getattr(packet, rest[0], None)
         if isinstance(found, OpOverload):
