@@ -20,8 +20,10 @@ if TYPE_CHECKING:
         PreprocessResult,
         register_backend,
     )
+    from .delegation.delegation_info import get_delegation_info
     from .delegation.lowered_module import LoweredBackendModule
     from .delegation.named_data import NamedDataStore, NamedDataStoreOutput
+    from .delegation.partitioning import tag_constant_data, tag_mutated_buffer
     from .delegation.to_backend import MethodProgramsPartitionerSpec, to_backend
     from .errors import InvalidFileError, LoweringError
     from .interchange import load_program, load_pt2, save_program
@@ -29,18 +31,22 @@ if TYPE_CHECKING:
     from .program import EdgeProgramManager, ExecutorchProgramManager, to_edge, to_edge_transform_and_lower
     from .recipe import (
         AOQuantizationConfig,
+        BackendRecipeProvider,
         ExportRecipe,
         ExportSession,
         LoweringRecipe,
         QuantizationRecipe,
+        RecipeType,
         StageType,
         export,
+        recipe_registry,
     )
     from .tracing import export_method
 
 _HOME = {
     "AOQuantizationConfig": "recipe",
     "BackendDetails": "delegation.backend",
+    "BackendRecipeProvider": "recipe",
     "CompileSpec": "delegation.backend",
     "DelegationSpec": "delegation.backend",
     "EdgeCompileConfig": "config",
@@ -63,13 +69,18 @@ _HOME = {
     "Partitioner": "delegation.backend",
     "PreprocessResult": "delegation.backend",
     "QuantizationRecipe": "recipe",
+    "RecipeType": "recipe",
     "StageType": "recipe",
     "export": "recipe",
     "export_method": "tracing",
+    "get_delegation_info": "delegation.delegation_info",
     "load_program": "interchange",
     "load_pt2": "interchange",
+    "recipe_registry": "recipe",
     "register_backend": "delegation.backend",
     "save_program": "interchange",
+    "tag_constant_data": "delegation.partitioning",
+    "tag_mutated_buffer": "delegation.partitioning",
     "to_backend": "delegation.to_backend",
     "to_edge": "program",
     "to_edge_transform_and_lower": "program",

@@ -160,14 +160,12 @@ class EdgeProgramManager:
         programs = transform_all(self._programs, passes)
         return EdgeProgramManager(programs, self._constant_methods, compile_config or self.compile_config)
 
-    def to_backend(
-        self, method_to_partitioner: Delegations | Mapping[str, Delegations]
-    ) -> EdgeProgramManager:
+    def to_backend(self, partitioner: Delegations | Mapping[str, Delegations]) -> EdgeProgramManager:
         """Delegate: one partitioner (or DelegationSpec, or list of them) for all methods, or a mapping.
 
         Methods that the mapping leaves out pass through. Each backend is called once for all methods.
         """
-        programs = lower_to_backends(self._programs, method_to_partitioner)
+        programs = lower_to_backends(self._programs, partitioner)
         return EdgeProgramManager(programs, self._constant_methods, self.compile_config)
 
     def to_executorch(self, config: ExecutorchBackendConfig | None = None) -> ExecutorchProgramManager:

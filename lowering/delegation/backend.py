@@ -67,7 +67,7 @@ class Partitioner(ABC):
         """Tag nodes. Parameters and buffers are without data (fake) while this runs."""
 
     def ops_to_not_decompose(
-        self, exported_program: ExportedProgram
+        self, ep: ExportedProgram
     ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
         """Operators to keep whole for `partition`, and a filter that may refuse single nodes."""
         return [], None
@@ -82,13 +82,14 @@ class PreprocessResult:
 
     `processed_bytes` is what its runtime gets at init. `debug_handle_map` maps the backend's own
     handles to the debug handles of the nodes that they stand for. `data_store_output` holds named
-    data, kept outside the blob and stored once per program; None for none.
+    data, kept outside the blob and stored once per program; None for none. `_delegate_info_meta` is what the
+    backend wants to be known of its work.
     """
 
     processed_bytes: bytes = b""
     debug_handle_map: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     data_store_output: NamedDataStoreOutput | None = None
-    delegate_info_meta: Any = None
+    _delegate_info_meta: Any = None
 
 
 class BackendDetails(ABC):

@@ -68,7 +68,7 @@ class LoweredBackendModule(torch.nn.Module):
     @property
     def delegate_info_meta(self) -> Any:
         """What the backend wants to be known of its work; the engine does not look at it."""
-        return self.result.delegate_info_meta
+        return self.result._delegate_info_meta
 
     @property
     def original_module(self) -> _Runnable:

@@ -70,7 +70,7 @@ class NamedDataStore:
         self._insert(key, self._index(data, (size, content)), alignment, external_tag)
         return key
 
-    def merge(self, other: NamedDataStoreOutput) -> None:
+    def merge_named_data_store(self, other: NamedDataStoreOutput) -> None:
         """Add all that another store holds. Raises ValueError as add_named_data does."""
         indices = [self._intern(buffer) for buffer in other.buffers]
         for key, entry in other.pte_data.items():

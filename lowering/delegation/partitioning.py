@@ -83,14 +83,14 @@ def group_supported(
     return [group for group in groups if worth is None or worth(group)]
 
 
-def tag_constant_data(exported_program: ExportedProgram, *, share: bool = False) -> None:
+def tag_constant_data(edge_program: ExportedProgram, *, share: bool = False) -> None:
     """Give unmutated parameters, buffers and constants to the partitions that use them.
 
     Only those that nothing else uses, unless they are to be shared with the rest of the program;
     of several partitions, the first gives its tag, and to_backend lets them share.
     """
-    mutated = {s.target for s in exported_program.graph_signature.output_specs if s.kind in STATE_MUTATIONS}
-    for node, spec in _lifted(exported_program):
+    mutated = {s.target for s in edge_program.graph_signature.output_specs if s.kind in STATE_MUTATIONS}
+    for node, spec in _lifted(edge_program):
         users = [user.meta.get(TAG) for user in node.users]
         tags = [tag for tag in users if tag is not None]
         if spec.target not in mutated and tags and (share or len(tags) == len(users)):
@@ -99,16 +99,16 @@ def tag_constant_data(exported_program: ExportedProgram, *, share: bool = False)
                 node.meta[SHARED] = True
 
 
-def tag_mutated_buffer(exported_program: ExportedProgram) -> None:
+def tag_mutated_buffer(edge_program: ExportedProgram) -> None:
     """Give mutated buffers to the partition that alone reads them and computes their new value.
 
     The partition then keeps the state from call to call, on the device. Buffers for which there
     is no such partition stay with the program.
     """
-    results = exported_program.graph.output_node().args[0]
-    specs = exported_program.graph_signature.output_specs
+    results = edge_program.graph.output_node().args[0]
+    specs = edge_program.graph_signature.output_specs
     new_values = {spec.target: value for spec, value in zip(specs, results) if spec.kind in STATE_MUTATIONS}
-    for node, spec in _lifted(exported_program):
+    for node, spec in _lifted(edge_program):
         value = new_values.get(spec.target)
         if value is not None and value.op == "call_function":
             tags = {value.meta.get(TAG), *(user.meta.get(TAG) for user in node.users)}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,10 @@ class PreprocessCache(Protocol):
 
 @dataclass(frozen=True)
 class FolderCache:
-    """Reads from the folders `known` and `new`, writes to `new`. Every file is verified when it is read."""
+    """Reads from the folders `known` and `new`, writes to `new`. Every file is verified when it is read.
+
+    Of what was found in `known` there is then an empty file in `new`, which tells its owner that it is in use.
+    """
 
     known: Path
     new: Path
@@ -51,6 +54,8 @@ class FolderCache:
                 continue
             data = checked[_DIGEST_SIZE:]
             if hashlib.sha256(data).digest() == checked[:_DIGEST_SIZE]:
+                if folder == self.known:
+                    self._note_use(key)
                 return data
         return None
 
@@ -63,6 +68,12 @@ class FolderCache:
                 file.write(data)
         except OSError:
             pass
+
+
+    def _note_use(self, key: str) -> None:
+        with suppress(OSError):
+            self.new.mkdir(parents=True, exist_ok=True)
+            (self.new / key).touch()
 
 
 @dataclass
@@ -94,7 +105,7 @@ def current_cache() -> Tally | None:
 
 
 def result_to_bytes(result: PreprocessResult, contents: Contents) -> bytes | None:
-    """A result as bytes; None where its delegate_info_meta is not JSON.
+    """A result as bytes; None where its _delegate_info_meta is not JSON.
 
     Of a buffer that is one of the partition's own tensors (`contents`), only the name is written.
     """
@@ -117,10 +128,10 @@ def result_to_bytes(result: PreprocessResult, contents: Contents) -> bytes | Non
                 "buffers": buffers,
                 "pte": _entries_to_json(data.pte_data),
                 "external": {tag: _entries_to_json(entries) for tag, entries in data.external_data.items()},
-                "meta": result.delegate_info_meta,
+                "meta": result._delegate_info_meta,
             }
         ).encode()
-        if json.loads(head)["meta"] != result.delegate_info_meta:
+        if json.loads(head)["meta"] != result._delegate_info_meta:
             return None
     except (TypeError, ValueError):
         return None

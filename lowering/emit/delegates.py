@@ -21,7 +21,7 @@ def emit_delegate(emitter: Emitter, node: Node) -> tuple[int, ...]:
     blob = emitter.pools.blobs.add(bytes(module.processed_bytes))
     if module.named_data_store_output is not None:
         try:
-            emitter.pools.named_data.merge(module.named_data_store_output)
+            emitter.pools.named_data.merge_named_data_store(module.named_data_store_output)
         except ValueError as error:
             raise LoweringError(f"delegates of {module.backend_id} disagree: {error}", node=node) from None
     specs = tuple(schema.CompileSpec(spec.key, bytes(spec.value)) for spec in module.compile_specs)

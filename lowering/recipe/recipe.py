@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 
 from ..config import EdgeCompileConfig, ExecutorchBackendConfig, Pass
 from ..delegation.to_backend import Delegation
-from .registry import recipe_registry
+from .registry import RecipeType, recipe_registry
 from .stage import StageType, check_pipeline
 
 AtenPass = Callable[[str, ExportedProgram], ExportedProgram]
@@ -93,9 +93,9 @@ class ExportRecipe:
         )
 
     @staticmethod
-    def get_recipe(recipe_type: Any, **options: Any) -> ExportRecipe:
-        """The recipe that a backend's provider has for `recipe_type`. Raises LookupError where none has."""
-        return recipe_registry.create_recipe(recipe_type, **options)
+    def get_recipe(recipe: RecipeType, **options: Any) -> ExportRecipe:
+        """The recipe of that type that its backend's provider has. Raises LookupError where it has none."""
+        return recipe_registry.create_recipe(recipe, **options)
 
     @staticmethod
     def combine(recipes: Sequence[ExportRecipe], recipe_name: str | None = None) -> ExportRecipe:

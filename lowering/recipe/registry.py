@@ -72,9 +72,9 @@ class RecipeRegistry:
             raise LookupError(f"backend {name!r} has no recipe {recipe_type.value!r}")
         return recipe
 
-    def get_supported_recipes(self, backend_name: str) -> Sequence[RecipeType]:
+    def get_supported_recipes(self, backend: str) -> Sequence[RecipeType]:
         """A backend's recipes; none for a backend without a provider."""
-        provider = self._providers.get(backend_name)
+        provider = self._providers.get(backend)
         return provider.get_supported_recipes() if provider else []
 
     def list_backends(self) -> list[str]:

@@ -154,7 +154,7 @@ class ExportSession:
             return model.methods[method_name].example_inputs
         raise LoweringError(f"the session has no example inputs of method {method_name!r}")
 
-    def run_method(self, method_name: str = "forward", inputs: Sequence[Any] | None = None) -> Sequence[Any]:
+    def run_method(self, method_name: str = "forward", example_inputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Run a method on the official runtime of this machine, by default on its example input."""
         try:  # found at run time: the engine does not depend on the runtime
             runtime = importlib.import_module("executorch.runtime").Runtime.get()
@@ -169,7 +169,7 @@ class ExportSession:
         method = program.load_method(method_name)
         if method is None:
             raise LoweringError(f"the program has no method {method_name!r}")
-        return method.execute(list(self.get_example_input(method_name) if inputs is None else inputs))
+        return method.execute(list(self.get_example_input(method_name) if example_inputs is None else example_inputs))
 
     def print_delegation_info(self) -> None:
         """Print what was delegated and what was not, per method."""

@@ -72,8 +72,8 @@ def test_merging_is_adding_one_after_the_other(first: dict, second: dict) -> Non
     merged = filled(first)
     if conflict:
         with pytest.raises(ValueError, match="different bytes"):
-            merged.merge(filled(second).output())
+            merged.merge_named_data_store(filled(second).output())
     else:
-        merged.merge(filled(second).output())
+        merged.merge_named_data_store(filled(second).output())
         assert merged.output() == filled(first, second).output()
         assert len(set(merged.output().buffers)) == len(merged.output().buffers)

@@ -131,6 +131,15 @@ def test_the_second_time_no_backend_is_asked(cache: FolderCache) -> None:
     assert _results(first) == _results(second) == _results(plain)
 
 
+def test_what_was_known_and_is_used_is_noted(cache: FolderCache) -> None:
+    _lower(Layers("sin", "tanh"), cache)
+    later = FolderCache(cache.new, cache.known)
+    for _ in range(2):
+        assert _counts(_lower(Layers("sin"), later)[1]) == (0, 1)
+    (note,) = later.new.iterdir()
+    assert note.read_bytes() == b"" and (cache.new / note.name).stat().st_size
+
+
 def test_after_an_edit_of_one_layer_one_partition_is_compiled(cache: FolderCache) -> None:
     _lower(Layers("sin", "tanh", "sin", "sin"), cache)
     changed = Layers("sin", "sin", "sin", "sin")
@@ -238,5 +247,5 @@ def test_results_are_written_and_read_again(result: PreprocessResult) -> None:
 
 
 def test_a_result_that_is_not_json_is_not_kept() -> None:
-    assert result_to_bytes(PreprocessResult(delegate_info_meta=object()), {}) is None
-    assert result_to_bytes(PreprocessResult(delegate_info_meta=(1,)), {}) is None
+    assert result_to_bytes(PreprocessResult(_delegate_info_meta=object()), {}) is None
+    assert result_to_bytes(PreprocessResult(_delegate_info_meta=(1,)), {}) is None
