@@ -170,6 +170,7 @@ def result_to_json(result: ActionResult) -> dict:
         "outputs": {p: [str(o.digest), o.executable] for p, o in result.outputs.items()},
         "stdout": str(result.stdout) if result.stdout else None,
         "stderr": str(result.stderr) if result.stderr else None,
+        "hermetic": result.hermetic,
     }
 
 
@@ -179,6 +180,7 @@ def result_from_json(data: dict) -> ActionResult:
         {p: OutputFile(_digest(text), bool(executable)) for p, (text, executable) in data["outputs"].items()},
         _digest(data["stdout"]) if data["stdout"] else None,
         _digest(data["stderr"]) if data["stderr"] else None,
+        bool(data["hermetic"]),
     )
 
 

@@ -10,7 +10,7 @@ from ..core.action import Action
 from ..core.digest import Digest
 
 # Part of every key: raise it when actions are run differently (other fixed variables, another layout).
-EXECUTION_VERSION = "2"
+EXECUTION_VERSION = "3"
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,15 @@ class OutputFile:
 
 @dataclass(frozen=True)
 class ActionResult:
-    """What a successful action left: its outputs by exec_path, and what it printed."""
+    """What a successful action left: its outputs by exec_path, and what it printed.
+
+    `hermetic`: walls kept it to what it declares. Only such a result may be given to other machines.
+    """
 
     outputs: Mapping[str, OutputFile]
     stdout: Digest | None = None
     stderr: Digest | None = None
+    hermetic: bool = True
 
 
 class ContentStore(Protocol):

@@ -320,7 +320,7 @@ def _run_in(machine: Machine, action: Action, command: Command, folder: Path) ->
         with span("outputs", f"store {path}"):
             outputs[path] = OutputFile(machine.store.put(made), executable=bool(made.stat().st_mode & 0o100))
     printed = [machine.store.put(file) if file.stat().st_size else None for file in completed.printed]
-    return ActionResult(outputs, *printed)
+    return ActionResult(outputs, *printed, hermetic=mode is not Mode.FOREST)
 
 
 def _fault(completed: Completed, left: Leftovers, command: Command, folder: Path) -> str | None:

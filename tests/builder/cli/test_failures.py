@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -46,9 +47,15 @@ def test_the_line_that_reproduces_a_failure_does(ws: Path) -> None:
     result = build(ws, "//:first")
     line = re.search(r"to run it again: (.*)", result.stderr)
     assert line
-    (ws / "in.txt").write_text("fine\n")
     again = subprocess.run(line[1], shell=True, capture_output=True, text=True, check=False)
-    assert again.returncode in (0, 1)
+    assert again.returncode == 1, "grep finds no line"
+    if "sandbox: " in result.stderr:
+        pytest.skip("without namespaces, inputs are copies, as the failure left them")
+    (ws / "in.txt").write_text("fine\n")
+    mended = subprocess.run(line[1], shell=True, capture_output=True, text=True, check=False)
+    assert mended.returncode == 0, mended.stderr
+    outputs = list(Path(shlex.split(line[1])[1]).rglob("first.txt"))
+    assert [output.read_text() for output in outputs] == ["fine\n"]
 
 
 def test_sandbox_debug_keeps_what_succeeded_too(ws: Path) -> None:

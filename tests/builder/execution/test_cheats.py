@@ -257,6 +257,14 @@ def test_what_was_opened_is_named_with_the_attribute_to_add_it_to(host: Host, sc
     assert [text for text in told if text not in failed.value.printed] == []
 
 
+@pytest.mark.parametrize("host", list(Mode), ids=lambda mode: mode.value, indirect=True)
+def test_a_result_says_whether_walls_kept_its_action_in(host: Host) -> None:
+    host.run("echo 1", False, "w/p/out")
+    (entry,) = (host.cache / "ac").glob("*/*")
+    result = host.machine.results.get(entry.name)
+    assert result and result.hermetic == (host.machine.mode() is not Mode.FOREST)
+
+
 def test_the_page_has_every_cheat_and_what_comes_of_it() -> None:
     assert table() in PAGE.read_text()
 
