@@ -39,10 +39,17 @@ def kept_folder(
 
 
 def keep(left: Path, kept: Path) -> None:
-    """Move the files that an action left into the folder `kept`, each at once. A full disk keeps nothing."""
+    """Move the files that an action left into the folder `kept`, each at once. A full disk keeps nothing.
+
+    An empty one only says that the action has used what is kept under its name, which is what eviction goes by.
+    """
     with contextlib.suppress(OSError):
         for name in os.listdir(left):
             path = left / name
-            if stat.S_ISREG(path.lstat().st_mode):
+            found = path.lstat()
+            if stat.S_ISREG(found.st_mode) and found.st_size:
                 path.chmod(0o444)
                 os.replace(path, kept / name)
+            elif stat.S_ISREG(found.st_mode):
+                with contextlib.suppress(FileNotFoundError):
+                    os.utime(kept / name)

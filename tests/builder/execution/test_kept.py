@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from rules_executorch.builder.cache.disk import DiskActionCache, DiskStore
 from rules_executorch.builder.cache.file_digests import FileDigests
 from rules_executorch.builder.core.action import Action, Artifact
 from rules_executorch.builder.execution.isolation import Mode
+from rules_executorch.builder.execution.kept import keep
 from rules_executorch.builder.execution.layout import Layout
 from rules_executorch.builder.execution.probe import find_mode
 from rules_executorch.builder.execution.processes import Processes
@@ -61,6 +63,22 @@ def test_a_later_action_finds_what_an_earlier_one_kept(machine: Machine) -> None
     assert _run(machine, "one", "code") == ""
     assert _run(machine, "two", "code") == "one"
     assert _run(machine, "three", "code") == "onetwo"
+
+
+def test_an_empty_file_says_that_what_is_kept_was_used(machine: Machine) -> None:
+    _run(machine, "one", "code")
+    _run(machine, "two", "code")
+    assert machine.kept
+    kept = {path.name: path for path in machine.kept.glob("*/*")}
+    for path in kept.values():
+        os.utime(path, (1e9, 1e9))
+    left = machine.layout.root / "left"
+    left.mkdir()
+    for name in ("one", "evicted"):
+        (left / name).touch()
+    keep(left, kept["one"].parent)
+    assert kept["one"].read_text() == "one" and kept["one"].stat().st_mtime > 1e9
+    assert kept["two"].stat().st_mtime == 1e9 and len(list(machine.kept.glob("*/*"))) == 2
 
 
 def test_other_code_finds_nothing(machine: Machine) -> None:
