@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
@@ -122,7 +124,10 @@ class _Recorder(TorchDispatchMode):
         if torch.Tag.inplace_view in func.tags:
             self._freeze(args[0])
         encoded = self.encode(tuple(args)), self.encode(dict(kwargs))
-        val = func(*args, **kwargs)
+        # Without PyTorch's Python kernels, some operators ask a symbolic size for its value.
+        symbolic = any(isinstance(v, torch.Tensor) and v._has_symbolic_sizes_strides for v in tree_leaves((args, kwargs)))
+        with enable_python_dispatcher() if symbolic else nullcontext():
+            val = func(*args, **kwargs)
         if func.namespace == "prim":  # questions about a tensor, not computations
             return val
         if func._schema.is_mutable and func._schema.name.endswith("_") and val is not args[0]:
