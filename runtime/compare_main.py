@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rules_executorch.lowering.errors import InvalidFileError, LoweringError
 from torch.utils import _pytree as pytree
 
 from .child import ChildKilledError, exit_status
 from .compare import Tolerance, compare
-from .eager_model import Call, EagerMethod, EagerModelError, load_inputs, load_methods, method_names
+from .eager_model import Call, EagerMethod, load_inputs, load_methods, method_names
 from .official import LoadedProgram, OfficialRuntimeError
 
 # The flat inputs of a call, and the flat outputs that eager gives.
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         methods = load_methods(_factories(options.model), options.weights)
         expectations = _expectations(methods, load_inputs(options.inputs, methods))
-    except EagerModelError as error:
+    except (LoweringError, InvalidFileError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     tolerance = Tolerance(options.atol, options.rtol)

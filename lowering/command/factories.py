@@ -34,12 +34,14 @@ def load_weights(module: torch.nn.Module, checkpoint: Path) -> None:
 
     Raises:
         LoweringError: the file lacks a tensor of the module's state dict, or has one of another shape.
-        InvalidFileError: it is not a safetensors file.
+        InvalidFileError: it cannot be read, or is not a safetensors file.
     """
     try:
         missing, _ = safetensors.torch.load_model(module, checkpoint, strict=False)
     except safetensors.SafetensorError as error:
         raise InvalidFileError(f"{checkpoint}: not a safetensors file: {error}") from None
+    except OSError as error:
+        raise InvalidFileError(f"{checkpoint}: cannot be read: {error}") from None
     except RuntimeError as error:
         raise LoweringError(f"the checkpoint {checkpoint} does not fit {type(module).__name__}: {error}") from None
     if missing:

@@ -15,7 +15,7 @@ from rules_executorch.lowering import to_edge_transform_and_lower
 from rules_executorch.lowering.delegation.backend import DelegationSpec
 from rules_executorch.runtime import compare_main
 from rules_executorch.runtime.child import exit_status
-from safetensors.torch import save_file
+from safetensors.torch import save_file, save_model
 from support.reference_runtime import library
 
 SOURCE = '''
@@ -54,8 +54,24 @@ def unknown_method(methods):
 def no_tuples(methods):
     return {"forward": [torch.ones(2, 4)]}
 
+def fails(methods):
+    return methods["backward"]
+
 def nothing():
     return None
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(5, 4)
+        self.head = torch.nn.Linear(4, 5, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, token):
+        return self.head(self.table(token))
+
+def tied():
+    return Model(Tied(), {"forward": Method((torch.tensor([3]),))})
 '''
 
 
@@ -80,6 +96,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "net.pte").write_bytes(plain.buffer)
     delegated = to_edge_transform_and_lower(programs, partitioner=[DelegationSpec("ReferenceBackend")]).to_executorch()
     (folder / "delegated.pte").write_bytes(delegated.buffer)
+    tied = namespace["tied"]()
+    save_model(tied.module, folder / "tied.safetensors")
+    (folder / "tied.pte").write_bytes(to_edge_transform_and_lower(export_method(tied, "forward")).to_executorch().buffer)
     (folder / "broken.pte").write_bytes(plain.buffer[:200])
     return folder
 
@@ -139,6 +158,11 @@ def test_a_delegated_program_runs_with_its_backend(compare: Compare) -> None:
     assert "error: cannot run method forward" in without.stderr
 
 
+def test_of_tied_weights_the_checkpoint_has_one_name(compare: Compare) -> None:
+    result = compare("--program=tied.pte", "--model=net:tied", "--weights=tied.safetensors")
+    assert result.returncode == 0, result.stderr
+
+
 def test_other_weights_fail_in_every_method_with_the_place(compare: Compare) -> None:
     result = compare("--program=net.pte", "--model=net:net", "--weights=other.safetensors")
     assert result.returncode == 1
@@ -159,14 +183,15 @@ def test_one_method_alone_is_compared_with_a_factory_of_its_own(compare: Compare
     [
         (["--program=broken.pte", "--model=net:net"], "cannot"),
         (["--program=absent.pte", "--model=net:net"], "cannot load absent.pte"),
-        (["--program=net.pte", "--model=absent:net"], "there is no module 'absent' for 'absent:net'; is it in `deps`?"),
-        (["--program=net.pte", "--model=net:absent"], "module 'net' has no 'absent'"),
-        (["--program=net.pte", "--model=net:nothing"], "net:nothing gave a NoneType"),
+        (["--program=net.pte", "--model=absent:net"], "there is no module 'absent'"),
+        (["--program=net.pte", "--model=net:absent"], "module net has no 'absent'"),
+        (["--program=net.pte", "--model=net:nothing"], "net:nothing returned a NoneType"),
         (["--program=net.pte", "--model=back=net:net"], "net:net has no method 'back'; it has forward, twice"),
-        (["--program=net.pte", "--model=net:net", "--weights=incomplete.safetensors"], "lacks linear.bias of Net"),
-        (["--program=net.pte", "--model=net:net", "--weights=shape.safetensors"], "cannot load shape.safetensors"),
-        (["--program=net.pte", "--model=net:net", "--weights=absent.safetensors"], "cannot load absent.safetensors"),
+        (["--program=net.pte", "--model=net:net", "--weights=incomplete.safetensors"], "lacks 'linear.bias' of Net"),
+        (["--program=net.pte", "--model=net:net", "--weights=shape.safetensors"], "the checkpoint shape.safetensors does not fit Net"),
+        (["--program=net.pte", "--model=net:net", "--weights=absent.safetensors"], "absent.safetensors: cannot be read"),
         (["--program=net.pte", "--model=net:net", "--inputs=net:unknown_method"], "gave inputs for 'backward'"),
+        (["--program=net.pte", "--model=net:net", "--inputs=net:fails"], "net:fails fails: KeyError: 'backward'"),
         (["--program=net.pte", "--model=net:net", "--inputs=net:no_tuples"], "gave a Tensor as inputs of 'forward'"),
         (["--program=net.pte", "--model=net:net", "--backend=absent.so"], "cannot load backend absent.so"),
     ],
