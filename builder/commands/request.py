@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections import namedtuple
+from zlib import crc32
 
 from ..loading import inputs as load_inputs
 from ..loading.root import find_root
@@ -26,7 +27,9 @@ Request = namedtuple("Request", "root package patterns configs state folder sect
 Analysed = namedtuple("Analysed", "name total targets read")
 
 # The same answer from another version of this file would be misread.
-_FORMAT = 3
+_FORMAT = 4
+
+_VOUCHED_FOR = ("actions.json", "build.ninja", "runs.json")
 
 _TOOLS = ("bash", "c++", "g++", "clang++", "ar", "llvm-ar")
 
@@ -56,13 +59,18 @@ def make_request(
 
 
 def read_analysed(request: Request, *, trusted: bool = False) -> Analysed | None:
-    """What an earlier analysis of the same request found, if it would find the same now.
+    """What an earlier analysis of the same request found, if it would find the same now and nothing of it is damaged.
 
-    `trusted`: that is known already.
+    `trusted`: that it would find the same is known already.
     """
     try:
         with open(os.path.join(request.folder, "request.json"), "rb") as file:
-            data = json.loads(file.read())
+            checksum, _, body = file.read().partition(b"\n")
+        if int(checksum) != crc32(body):
+            return None
+        data = json.loads(body)
+        if data["checksums"] != _checksums(request):
+            return None
         inputs = load_inputs.from_json(data["inputs"])
         if not trusted and not (data["identity"] == identity(request) and load_inputs.unchanged(inputs)):
             return None
@@ -89,8 +97,19 @@ def write_analysed(request: Request, analysed: Analysed, inputs: load_inputs.Loa
         "name": analysed.name,
         "total": analysed.total,
         "targets": analysed.targets,
+        "checksums": _checksums(request),
     }
-    write_file(os.path.join(request.folder, "request.json"), json.dumps(data))
+    body = json.dumps(data)
+    write_file(os.path.join(request.folder, "request.json"), f"{crc32(body.encode())}\n{body}")
+
+
+def _checksums(request: Request) -> dict[str, int]:
+    """Of the files beside request.json, for which it vouches."""
+    found = {}
+    for name in _VOUCHED_FOR:
+        with open(os.path.join(request.folder, name), "rb") as file:
+            found[name] = crc32(file.read())
+    return found
 
 
 def write_file(path: str, text: str) -> None:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import os
 from array import array
+from zlib import crc32
 
 # The same bytes would mean something else to another version of this file.
-_FORMAT = "1"
+_FORMAT = "2"
 
 _SOURCE_NUMBERS, _OUTPUT_NUMBERS = 4, 3
 _ABSENT = (0,) * _SOURCE_NUMBERS
@@ -59,17 +60,17 @@ def path(folder: str) -> str:
 
 
 def read(folder: str) -> Watched | None:
-    """What is kept of the request in `folder`; None where that is nothing, or unreadable."""
+    """What is kept of the request in `folder`; None where that is nothing, or damaged."""
     try:
         with open(path(folder), "rb") as file:
             sizes, _, data = file.read().partition(b"\n")
-        text, numbers = map(int, sizes.split())
+        text, numbers, checksum = map(int, sizes.split())
         fields = os.fsdecode(data[:text]).split("\0")
         statuses = array("q", data[text:])
         version, identity, certain, answer, total, sources = fields[:6]
         paths, count = fields[6:], int(sources)
         whole = len(statuses) == numbers == _SOURCE_NUMBERS * count + _OUTPUT_NUMBERS * (len(paths) - count)
-        if version != _FORMAT or not whole:
+        if version != _FORMAT or not whole or checksum != crc32(data):
             return None
         return Watched(identity, certain == "1", answer, int(total), paths[:count], paths[count:], statuses)
     except (OSError, ValueError):
@@ -83,9 +84,9 @@ def write(folder: str, watched: Watched) -> None:
     text = os.fsencode("\0".join([*head, *watched.sources, *watched.outputs]))
     temporary = f"{path(folder)}.writing"
     with open(temporary, "wb") as file:
-        file.write(b"%d %d\n" % (len(text), len(watched.statuses)))
-        file.write(text)
-        file.write(watched.statuses.tobytes())
+        data = text + watched.statuses.tobytes()
+        file.write(b"%d %d %d\n" % (len(text), len(watched.statuses), crc32(data)))
+        file.write(data)
     os.replace(temporary, path(folder))
 
 

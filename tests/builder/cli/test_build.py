@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from support.build_command import IMPORTS, build, counts, environment, write_files
+from support.build_command import IMPORTS, build, counts, environment, warm_build, write_files
 
 # b is made from a, and a says only how long its source is.
 CHAIN = {
@@ -190,6 +191,23 @@ def test_a_corrupted_store_is_rebuilt_from(ws: Path) -> None:
     assert build(ws, "//...").returncode == 0
     assert _out(ws, "b.txt").split() == ["length", "3"]
     assert _out(ws, "c.txt") == "other"
+
+
+def test_what_is_kept_of_a_request_may_be_damaged_anywhere(ws: Path) -> None:
+    chance = random.Random(0)
+    build(ws, "//...")
+    names = {path.name for path in (ws / "build-out/.state/requests").glob("*/*")}
+    assert {"actions.json", "build.ninja", "request.json", "runs.json", "watch"} <= names
+    for number, name in enumerate(sorted(names) * 4):
+        (path,) = (ws / "build-out/.state/requests").glob(f"*/{name}")
+        data = bytearray(path.read_bytes())
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        path.write_bytes(data)
+        if number % 2:
+            (ws / "p/in.txt").write_text("x" * (number + 1))
+        result = warm_build(ws, "//...")
+        assert result.returncode == 0, (name, result.stderr)
+        assert number % 2 == 0 or _out(ws, "b.txt").split() == ["length", str(number + 1)], name
 
 
 def test_asking_for_other_targets_forgets_nothing(ws: Path) -> None:
