@@ -1,10 +1,16 @@
-"""What the shells complete, asked of the command, and of bash itself."""
+"""What the shells complete, asked of the command, and of bash and zsh themselves."""
 
 from __future__ import annotations
 
+import os
+import pty
+import re
+import select
 import shlex
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -71,12 +77,17 @@ def test_outside_of_a_workspace_verbs_and_options_are_completed(tmp_path: Path, 
     assert candidates(["cl"]) == ["clean"] and candidates(["//"]) == []
 
 
-def _bash(ws: Path, line: str) -> list[str]:
-    """What bash's completion offers for a line; `build` is this project's command."""
+def _with_command(ws: Path) -> dict[str, str]:
+    """An environment in which `build` is this project's command."""
     (ws.parent / "bin").mkdir(exist_ok=True)
     program = ws.parent / "bin/build"
     program.write_text(f"#!/bin/sh\nexec {shlex.join(BUILD)} \"$@\"\n")
     program.chmod(0o755)
+    return environment(ws.parent / "cache", PATH=f"{program.parent}:/usr/bin:/bin")
+
+
+def _bash(ws: Path, line: str) -> list[str]:
+    """What bash's completion offers for a line."""
     script = f"""
 compopt() {{ :; }}
 eval "$(build completion bash)"
@@ -84,8 +95,8 @@ COMP_LINE={shlex.quote(line)}; COMP_POINT=${{#COMP_LINE}}
 _build_complete
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-    env = environment(ws.parent / "cache", PATH=f"{program.parent}:/usr/bin:/bin")
-    result = subprocess.run(["bash", "-c", script], cwd=ws, env=env, capture_output=True, text=True, check=True)
+    command = ["bash", "-c", script]
+    result = subprocess.run(command, cwd=ws, env=_with_command(ws), capture_output=True, text=True, check=True)
     return result.stdout.split()
 
 
@@ -93,6 +104,43 @@ def test_bash_gets_what_follows_the_last_colon(ws: Path) -> None:
     assert _bash(ws, "build //models:da") == ["data", "dates"]
     assert "top" in _bash(ws, "build ")
     assert _bash(ws, "build --color=") == ["auto", "no", "yes"]
+
+
+def _zsh(ws: Path, typed: str, expected: str) -> str:
+    """What a terminal shows in which a user of zsh types, up to `expected` or to the end of the user's patience."""
+    setup = """autoload -U compinit; compinit -D -u; eval "$(build completion zsh)"; PS1=rea"dy> "\n"""
+    child, terminal = pty.fork()
+    if not child:
+        os.chdir(ws)
+        os.execve("/usr/bin/env", ["env", "zsh", "-f", "-i"], {**_with_command(ws), "TERM": "dumb", "ZDOTDIR": str(ws)})
+    shown, deadline = "", time.monotonic() + 20
+    try:
+        for send, wanted in ((setup, "ready> "), (typed, expected)):
+            os.write(terminal, send.encode())
+            seen = len(shown)
+            while wanted not in shown[seen:] and time.monotonic() < deadline:
+                if select.select([terminal], [], [], 1)[0]:
+                    printed = os.read(terminal, 4096).decode(errors="replace")
+                    shown += re.sub(r"\x1b\[\??\w+|[\a\r]", "", printed)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(terminal)
+    return shown.rpartition("ready> ")[2]
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh here")
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("build //models:date\t", "build //models:dates "),
+        ("build //mo\t", "build //models"),
+        ("build te\t", "build test "),
+        ("build --color=a\t", "build --color=auto "),
+    ],
+)
+def test_zsh_completes(ws: Path, typed: str, completed: str) -> None:
+    assert completed in _zsh(ws, typed, completed)
 
 
 def test_the_scripts_are_scripts(ws: Path) -> None:
