@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -84,6 +84,11 @@ class NamedDataStore:
         return NamedDataStoreOutput(
             tuple(self._buffers), dict(self._pte), {tag: dict(entries) for tag, entries in self._external.items()}
         )
+
+    @property
+    def contents(self) -> Sequence[tuple[int, bytes]]:
+        """The content_key of each buffer, in order."""
+        return list(self._index_by_content)
 
     get_named_data_store_output = output  # ExecuTorch's name for it
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from ..delegation.named_data import tensor_bytes
+from ..delegation.named_data import NamedDataStoreOutput, tensor_bytes
 from ..format import schema
 from ..format.container import Data, Segment, align
 from ..format.program import ProgramFile
@@ -18,12 +18,25 @@ _STATE_ALIGNMENT = 16
 
 
 def lay_out(plans: Sequence[schema.ExecutionPlan], pools: Pools, config: EmitConfig) -> ProgramFile:
-    """The program file of `plans`. Segments: constants, initial state, delegates' blobs, named data."""
+    """The program file of `plans`. Segments: constants, initial state, delegates' blobs, named data.
+
+    Named data that are a constant as well (such as a table that one method embeds with and a delegate
+    multiplies with) are a segment within that of the constants.
+    """
     segments = _Segments(config.segment_alignment)
-    constants = _constants(pools.constants, segments, config.constant_tensor_alignment)
+    named = pools.named_data.output()
+    alignments = _named_alignments(named)
+    shared = {
+        buffer: data
+        for buffer in alignments
+        if (data := pools.constants.find(pools.named_data.contents[buffer])) is not None
+    }
+    wanted = {data: alignments[buffer] for buffer, data in shared.items()}
+    starts, constants = _constants(pools.constants, segments, config.constant_tensor_alignment, wanted)
     state = _state(pools.state, segments)
     blobs, inline = _blobs(pools.blobs.blobs, segments, config)
-    named_data = _named_data(pools, segments)
+    within = {buffer: starts[data] for buffer, data in shared.items()}
+    named_data = _named_data(named, alignments, within, segments)
     program = schema.Program(
         execution_plan=tuple(_with_blobs(plan, blobs) for plan in plans),
         backend_delegate_data=inline or None,
@@ -36,29 +49,40 @@ def lay_out(plans: Sequence[schema.ExecutionPlan], pools: Pools, config: EmitCon
 
 
 class _Segments:
-    """Segments one behind the other."""
+    """Segments one behind the other, some of them within the first."""
 
     def __init__(self, alignment: int) -> None:
         self._alignment = alignment
         self.segments: list[Segment] = []
+        self._end = 0
 
     def add(self, size: int, parts: Sequence[tuple[int, Data]], alignment: int = 1) -> int:
         """The index of a new segment."""
-        last = self.segments[-1] if self.segments else Segment(0, 0, ())
-        offset = align(last.offset + last.size, math.lcm(self._alignment, alignment))
+        offset = align(self._end, math.lcm(self._alignment, alignment))
+        self._end = offset + size
         self.segments.append(Segment(offset, size, tuple(parts)))
         return len(self.segments) - 1
 
+    def add_within(self, offset: int, data: Data) -> int:
+        """The index of a segment for `data` that lie `offset` bytes into the first one already."""
+        self.segments.append(Segment(self.segments[0].offset + offset, len(data), ((0, data),)))
+        return len(self.segments) - 1
 
-def _constants(pool: ConstantPool, segments: _Segments, alignment: int) -> schema.SubsegmentOffsets:
-    starts, end = [], 0
-    for data in pool.data:
-        starts.append(end)
-        end = align(end + len(data), alignment)
+
+def _constants(
+    pool: ConstantPool, segments: _Segments, alignment: int, wanted: Mapping[int, int]
+) -> tuple[Sequence[int], schema.SubsegmentOffsets]:
+    """Where each of the pool's data starts in their segment, and the table; `wanted` are further alignments by data."""
+    starts: list[int] = []
+    end = 0
+    for index, data in enumerate(pool.data):
+        starts.append(align(end, math.lcm(alignment, wanted.get(index, 1))))
+        end = align(starts[-1] + len(data), alignment)
     # The table must be there even if there are no constants; its first entry stands for none. And constants,
     # also those without elements, must be in a segment, which the format does not allow to be empty.
-    index = segments.add(max(end, 1), list(zip(starts, pool.data)), alignment) if pool.data else 0
-    return schema.SubsegmentOffsets(index, (0, *(starts[data] + offset for data, offset in pool.places)))
+    most = math.lcm(alignment, *wanted.values())
+    segment = segments.add(max(end, 1), list(zip(starts, pool.data)), most) if pool.data else 0
+    return starts, schema.SubsegmentOffsets(segment, (0, *(starts[data] + offset for data, offset in pool.places)))
 
 
 def _state(pool: StatePool, segments: _Segments) -> schema.SubsegmentOffsets | None:
@@ -97,17 +121,26 @@ def _blobs(
     return places, tuple(inline)
 
 
-def _named_data(pools: Pools, segments: _Segments) -> tuple[schema.NamedData, ...]:
-    """A segment per buffer, aligned as all of its keys ask."""
-    output = pools.named_data.output()
+def _named_alignments(named: NamedDataStoreOutput) -> dict[int, int]:
+    """For each buffer that goes into the program, an alignment that suits all of its keys."""
     alignments: dict[int, int] = {}
-    for entry in output.pte_data.values():
+    for entry in named.pte_data.values():
         alignments[entry.buffer_index] = math.lcm(alignments.get(entry.buffer_index, 1), entry.alignment)
+    return alignments
+
+
+def _named_data(
+    named: NamedDataStoreOutput, alignments: Mapping[int, int], within: Mapping[int, int], segments: _Segments
+) -> tuple[schema.NamedData, ...]:
+    """A segment per buffer; those in `within` lie that many bytes into the constants."""
     index = {}
     for buffer, alignment in alignments.items():
-        data = tensor_bytes(output.buffers[buffer])
-        index[buffer] = segments.add(len(data), [(0, data)], alignment)
-    return tuple(schema.NamedData(key, index[entry.buffer_index]) for key, entry in output.pte_data.items())
+        data = tensor_bytes(named.buffers[buffer])
+        if buffer in within:
+            index[buffer] = segments.add_within(within[buffer], data)
+        else:
+            index[buffer] = segments.add(len(data), [(0, data)], alignment)
+    return tuple(schema.NamedData(key, index[entry.buffer_index]) for key, entry in named.pte_data.items())
 
 
 def _with_blobs(

@@ -35,6 +35,10 @@ class ConstantPool:
                 self._kept.append(view)
         return self._entry(self._by_memory[memory], 0)
 
+    def find(self, content: tuple[int, bytes]) -> int | None:
+        """Which of `data` has this content (see content_key); None for none."""
+        return self._by_content.get(content)
+
     def inside(self, entry: int, offset: int) -> int:
         """The entry of what lies `offset` bytes into an entry."""
         data, start = self.places[entry - 1]

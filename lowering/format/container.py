@@ -25,7 +25,8 @@ Data = bytes | memoryview
 class Segment:
     """Data that a file's tables refer to: `parts` at their offsets in it, and zeros between them.
 
-    `offset` is from the first segment's start. The parts are in order and do not overlap.
+    `offset` is from the first segment's start. The parts are in order and do not overlap. A segment that lies
+    within an earlier one has the same bytes, which are in the file once.
     """
 
     offset: int
@@ -50,6 +51,8 @@ def stream(file: BinaryIO, head: bytes, segments: Sequence[Segment], segment_bas
     file.write(head)
     position = len(head)
     for segment in segments:
+        if segment_base + segment.offset < position >= segment_base + segment.offset + segment.size:
+            continue  # it lies within what is written
         for offset, data in segment.parts:
             start = segment_base + segment.offset + offset
             if start < position:

@@ -32,11 +32,12 @@ def read_pte(source: bytes | memoryview | os.PathLike[str] | str) -> ProgramFile
     segments = []
     previous_end = 0
     for index, entry in enumerate(program.segments or ()):
-        if entry.offset < previous_end or segment_base + entry.offset + entry.size > segment_end:
+        end = entry.offset + entry.size
+        if entry.offset < previous_end < end or segment_base + end > segment_end:
             raise InvalidFileError(f"invalid .pte file: segment {index} overlaps another or lies outside the file")
         start = segment_base + entry.offset
         segments.append(Segment(entry.offset, entry.size, ((0, buffer[start : start + entry.size]),)))
-        previous_end = entry.offset + entry.size
+        previous_end = max(previous_end, end)
     program_file = ProgramFile(program, tuple(segments))
     check_program(program_file)
     return program_file

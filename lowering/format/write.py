@@ -45,6 +45,6 @@ def _write(program_file: ProgramFile, output: BinaryIO) -> None:
         return
     program_size = len(flatbuffer) + HEADER.size
     segment_base = align(program_size, SEGMENT_ALIGNMENT)
-    last = program_file.segments[-1]
-    header = HEADER.pack(HEADER_MAGIC, HEADER.size, program_size, segment_base, last.offset + last.size)
+    end = max(segment.offset + segment.size for segment in program_file.segments)
+    header = HEADER.pack(HEADER_MAGIC, HEADER.size, program_size, segment_base, end)
     stream(output, insert_header(flatbuffer, header, HEADER.size), program_file.segments, segment_base)

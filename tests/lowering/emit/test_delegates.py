@@ -13,10 +13,12 @@ from rules_executorch.lowering.delegation.backend import (
     BackendDetails,
     CompileSpec,
     DelegationSpec,
+    Partitioner,
     PreprocessResult,
     register_backend,
 )
 from rules_executorch.lowering.delegation.named_data import NamedDataStore
+from rules_executorch.lowering.delegation.partitioning import partition_supported
 from rules_executorch.lowering.delegation.to_backend import to_backend
 from rules_executorch.lowering.emit.assemble import DELEGATE_PADDING
 from rules_executorch.lowering.emit.config import EmitConfig
@@ -145,6 +147,42 @@ def test_named_data_of_all_delegates_are_merged() -> None:
         "m": b"shared",
     }
     assert len(program.segments) == 2 and all(segment.offset % 128 == 0 for segment in program.segments)
+
+
+class Tied(torch.nn.Module):
+    """A table that a kernel looks up in, and a delegate multiplies with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(300, 32)
+        self.bias = torch.nn.Parameter(torch.randn(3))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        found = self.table(tokens).cumsum(1)
+        return torch.nn.functional.linear(found, self.table.weight) + self.bias.cumsum(0)[0]
+
+
+def test_named_data_that_are_a_constant_too_are_stored_once() -> None:
+    tokens = torch.tensor([3, 299])
+    module = Tied().eval()
+
+    def supported(node: torch.fx.Node) -> bool:
+        return node.target is torch.ops.aten.linear.default
+
+    class Products(Partitioner):
+        def partition(self, exported_program: Any) -> Any:
+            spec = DelegationSpec("ReferenceBackend")
+            return partition_supported(exported_program, supported, spec, share_constants=True)
+
+    emitted = emit_program({"forward": to_backend(edge(module, (tokens,)), Products())})
+    pte = pte_bytes(emitted)
+    table = 300 * 32 * 4
+    assert table < len(pte) < 1.1 * table + 4096
+    program = read_pte(pte)
+    named = [bytes(program.named_data(entry.key)) for entry in program.program.named_data or ()]
+    assert any(len(data) == table for data in named)
+    assert pte_bytes(program) == pte
+    assert_same(emitted, module, [("forward", (tokens,))], backends=[library()], atol=1e-4)
 
 
 def test_named_data_that_conflict_are_an_error() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rules_executorch.lowering.errors import InvalidFileError
 from rules_executorch.lowering.format import schema
 from rules_executorch.lowering.format.container import Segment, align
 from rules_executorch.lowering.format.program import ProgramFile
@@ -99,6 +100,9 @@ def program_files(draw: st.DrawFn) -> ProgramFile:
         start = align(end, draw(st.sampled_from([1, 16, 128])))
         segments.append(Segment(start, len(data), ((0, data),)))
         end = start + len(data)
+        if draw(st.booleans()):  # the same bytes once more, under another index
+            inner = draw(st.integers(0, len(data)))
+            segments.append(Segment(start + inner, len(data) - inner, ((0, data[inner:]),)))
     names = draw(st.lists(TEXT, max_size=3, unique=True))
     keys = draw(st.lists(TEXT, max_size=3, unique=True)) if segments else []
     program = schema.Program(
@@ -161,6 +165,17 @@ def test_a_path_and_a_stream_get_the_same_bytes(tmp_path: Path) -> None:
     write_pte(_sample(), tmp_path / "a.pte")
     assert (tmp_path / "a.pte").read_bytes() == stream.getvalue() == pte_bytes(_sample())
     assert read_pte(tmp_path / "a.pte") == read_pte(stream.getvalue())
+
+
+def test_a_segment_lies_within_another_or_beside_it() -> None:
+    def written(*places: tuple[int, int]) -> bytes:
+        data = tuple(schema.DataSegment(offset, size) for offset, size in places)
+        program = schema.Program(segments=data, constant_segment=schema.SubsegmentOffsets(0, (0,)))
+        return pte_bytes(ProgramFile(program, tuple(Segment(offset, size, ()) for offset, size in places)))
+
+    assert len(read_pte(written((0, 64), (16, 48))).segments) == 2
+    with pytest.raises(InvalidFileError, match="segment 1 overlaps"):
+        read_pte(written((0, 64), (16, 49)))
 
 
 def test_a_failed_write_leaves_the_old_file_alone(tmp_path: Path) -> None:
