@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.build_command import IMPORTS, build, counts, write_files
+from support.build_command import IMPORTS, build, counts, parent_of_sleep, start, write_files
 
 from rules_executorch.builder.cache.disk import DiskActionCache, DiskStore
 from rules_executorch.builder.cache.eviction import (
@@ -119,6 +120,29 @@ def test_a_build_that_was_killed_protects_nothing(cache: Cache) -> None:
     evict(cache.root, 1)
     assert cache.have(10) == set()
     assert not list((cache.root / "running").iterdir())
+
+
+def test_what_a_running_build_has_made_outlives_a_build_whose_limit_is_reached(tmp_path: Path) -> None:
+    text = 'genrule(name = "{0}", outs = ["{0}.txt"], cmd = "echo {0} > $@")\n'
+    slow = 'genrule(name = "slow", srcs = [":a"], outs = ["slow.txt"], cmd = "sleep 1000.771; cp $< $@")\n'
+    ours = write_files(tmp_path / "ours", {"BUILD": text.format("a") + slow})
+    other = write_files(tmp_path / "other", {"BUILD": text.format("old") + text.format("b")})
+    cache = tmp_path / "cache"
+    build(other, "//:old", cache=cache)
+    (old,) = (cache / "ac").glob("*/*")
+    os.utime(old, (_LONG_AGO, _LONG_AGO))
+    process = start(ours, "//:slow", cache=cache)
+    try:
+        parent_of_sleep("1000.771", process)
+        (made,) = set((cache / "ac").glob("*/*")) - {old}
+        build(other, "//:b", cache=cache, **{SIZE_VARIABLE: "1"})
+        assert made.exists() and not old.exists()
+        store = DiskStore(cache)
+        result = DiskActionCache(cache, store).get(made.name)
+        assert result and store.read(result.outputs["w/a.txt"].digest) == b"a\n"
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
 
 
 def test_the_whole_cache_is_looked_at_only_once_in_a_while(cache: Cache) -> None:
