@@ -13,6 +13,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from ..schemas import copies_view, is_composite
 from . import (  # noqa: F401  (they register themselves)
     attention,
+    complex_numbers,
     convolution,
     elementwise,
     identities,
