@@ -1,9 +1,9 @@
 """Keeps the cache below a size: what was used least recently goes first, and nothing that a running build uses.
 
-Results of actions carry their last use as their modification time; contents go with the last result that names
-them. (Their own times stay as they are, since outputs in workspaces are links to them.) A running build holds a
-lock on a file of its own in `running/`, whose modification time is when it began: whatever was used or written
-since the oldest of them began stays.
+Results of actions, and what actions keep for later ones (`kept/`), carry their last use as their modification time;
+contents go with the last result that names them. (Their own times stay as they are, since outputs in workspaces are
+links to them.) A running build holds a lock on a file of its own in `running/`, whose modification time is when it
+began: whatever was used or written since the oldest of them began stays.
 """
 
 from __future__ import annotations
@@ -81,16 +81,15 @@ def evict(root: Path, limit: int) -> tuple[int, int]:
     """Evict if the cache is larger than `limit` bytes; returns the bytes freed and those that are left."""
     oldest = _oldest_start(root / "running") - _SLACK_NS
     contents = {path.name: path.stat() for path in (root / "cas").glob("*/*")}
-    results = sorted(((path.stat(), path) for path in (root / "ac").glob("*/*")), key=lambda r: -r[0].st_mtime_ns)
-    kept = sorted(((path.stat(), path) for path in (root / "kept").glob("*/*")), key=lambda r: -r[0].st_mtime_ns)
-    total = sum(s.st_size for s in contents.values()) + sum(s.st_size for s, _ in (*results, *kept))
+    used_at = [(path.stat(), path) for kind in ("ac", "kept") for path in (root / kind).glob("*/*")]
+    total = sum(s.st_size for s in contents.values()) + sum(s.st_size for s, _ in used_at)
     _remove_leftovers(root / "tmp", oldest)
     if total <= limit:
         return 0, total
     room = int(limit * _ENOUGH)
     staying: set[str] = set()
     used = 0
-    for found, path in sorted((*results, *kept), key=lambda r: -r[0].st_mtime_ns):
+    for found, path in sorted(used_at, key=lambda used: -used[0].st_mtime_ns):
         names = _contents_of(path) & contents.keys() if path.parts[-3] == "ac" else set()
         size = found.st_size + sum(contents[name].st_size for name in names - staying)
         if used + size <= room or found.st_mtime_ns >= oldest:

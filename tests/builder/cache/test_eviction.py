@@ -72,6 +72,19 @@ def test_below_the_limit_everything_stays(cache: Cache) -> None:
     assert cache.have(10) == set(range(10))
 
 
+def test_what_actions_keep_goes_by_its_last_use_as_results_do(cache: Cache) -> None:
+    folder = cache.root / "kept/LowerModel-0"
+    folder.mkdir(parents=True)
+    for number in range(10):
+        cache.add(number, _LONG_AGO + 2 * number)
+        (folder / str(number)).write_bytes(bytes(1000))
+        os.utime(folder / str(number), (_LONG_AGO + 2 * number + 1,) * 2)
+    _, left = evict(cache.root, 10_000)
+    kept, results = {int(path.name) for path in folder.iterdir()}, cache.have(10)
+    assert left <= 8_000 and kept == set(range(min(kept), 10)) and results == set(range(min(results), 10))
+    assert 0 <= min(results) - min(kept) <= 1
+
+
 def test_using_a_result_makes_it_stay(cache: Cache) -> None:
     for number in range(10):
         cache.add(number, _LONG_AGO + number)
