@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rules_executorch.backends.reference import BACKEND_ID
 from rules_executorch.backends.reference.operators import is_supported
@@ -120,30 +120,63 @@ def test_a_delegate_can_return_a_size() -> None:
 
 
 class Random(torch.nn.Module):
-    def __init__(self, picks: list[tuple[int, int, int]]):
+    """Random operators on earlier values: with constants in several places, several results, branches, a loop, state."""
+
+    def __init__(self, picks: list[tuple[str, int, int]]):
         super().__init__()
         self.picks = picks
         self.weight = torch.nn.Parameter(torch.linspace(-1, 1, 3))
         self.register_buffer("state", torch.linspace(0, 1, 3))
+        self.operators = {
+            "add": torch.add,
+            "tanh": lambda a, b: torch.tanh(a),
+            "sin": lambda a, b: torch.sin(a) * b,
+            "cat": lambda a, b: torch.cat([a, b])[: a.shape[0]],
+            "weighted": lambda a, b: torch.relu(a * self.weight) + b,
+            "split": lambda a, b: torch.cat([part * 2 for part in torch.split(a + b, [1, 2], 1)][::-1], 1),
+            "largest": lambda a, b: torch.max(a, 1, keepdim=True)[0] + b,
+            "branch": lambda a, b: torch.cond(
+                a.shape[0] > 3, lambda a, b: torch.tanh(a) * 2 + b, lambda a, b: torch.sin(b) - torch.relu(a), (a, b)
+            ),
+            "loop": lambda a, b: torch.while_loop(
+                lambda i, a, b: i < 3,
+                lambda i, a, b: (i + 1, torch.tanh(torch.relu(a) + b), b.clone()),
+                (torch.zeros((), dtype=torch.int64), a, b),
+            )[1],
+        }
 
     def forward(self, x):  # type: ignore[no-untyped-def]
-        def join(a, b):  # type: ignore[no-untyped-def]
-            return torch.cat([a, b])[: a.shape[0]]
-
         values = [x, x * self.weight, x + self.state]
         for kind, first, second in self.picks:
-            a, b = values[first % len(values)], values[second % len(values)]
-            values.append((torch.add, lambda a, b: torch.tanh(a), lambda a, b: torch.sin(a) * b, join)[kind](a, b))
+            values.append(self.operators[kind](values[first % len(values)], values[second % len(values)]))
         self.state.copy_(torch.tanh(values[-1][0]))
         return values[-1], values[len(values) // 2] * self.state
 
 
-@settings(max_examples=20, deadline=None)
+class Refusing(Reference):
+    """As Reference, with one partition or many, where constants may be shared by partitions and what is left."""
+
+    def __init__(self, refused: set[int], own_state: bool, share: bool):
+        super().__init__(lambda node: sum(map(ord, node.name)) % 41 in refused, own_state)
+        self.share = share
+
+    def partition(self, exported_program):  # type: ignore[no-untyped-def]
+        return partition_supported(
+            exported_program, lambda node: is_supported(node) and not self.refused(node), DelegationSpec(BACKEND_ID),
+            own_mutated_buffers=self.own_state, share_constants=self.share,
+        )  # fmt: skip
+
+
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_random_partitions_of_random_programs_with_state(data: st.DataObject) -> None:
-    pick = st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 9))
+    kinds = st.sampled_from(list(Random([]).operators))
+    pick = st.tuples(kinds, st.integers(0, 9), st.integers(0, 9))
     module = Random(data.draw(st.lists(pick, min_size=1, max_size=8)))
     refused = data.draw(st.sets(st.integers(0, 40)))
-    partitioner = Reference(lambda node: sum(map(ord, node.name)) % 41 in refused, own_state=data.draw(st.booleans()))
-    program = check(module, partitioner, (X,), (X * 2,), (torch.randn(5, 3),), dynamic_shapes=ROWS)
+    partitioners = [
+        Refusing(refused, own_state=data.draw(st.booleans()), share=data.draw(st.booleans())),
+        *([Reference()] if data.draw(st.booleans()) else []),  # takes what the first has left
+    ]
+    program = check(module, partitioners, (X,), (X * 2,), (torch.randn(5, 3),), dynamic_shapes=ROWS)
     assert get_delegation_info(program).num_delegated_subgraphs == len(delegates_of(program))
