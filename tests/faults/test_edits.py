@@ -41,6 +41,24 @@ def _build_clean(workspace: GeneratedWorkspace, tmp_path: Path) -> None:
     shutil.rmtree(clean)
 
 
+def test_requests_for_parts_and_for_all_do_not_mislead_each_other(
+    tmp_path: Path, how_many: Callable[[int, int], int]
+) -> None:
+    workspace = GeneratedWorkspace(tmp_path / "ws", 4)
+    done = ["made it"]
+    for _ in range(how_many(8, 1000)):
+        package = workspace.random.choice(list(workspace.packages))
+        name = workspace.random.choice(["all", *workspace.packages[package].targets])
+        parts = {"//...": "", f"//{package}/...": f"{package}/", f"//{package}:{name}": f"{package}/{name}.out"}
+        pattern = workspace.random.choice([pattern for pattern in parts if not pattern.endswith(":all")])
+        done = [*done[-20:], f"built {pattern}"]
+        result = warm_build(workspace.root, pattern)
+        assert result.returncode == 0, (done, result.stderr)
+        wrong = [path for path, text in workspace.expected().items() if workspace.found()[path] != text]
+        assert [path for path in wrong if path.startswith(parts[pattern])] == [], done
+        done.append(workspace.edit())
+
+
 def test_a_mistake_that_is_taken_back_leaves_no_trace(tmp_path: Path, how_many: Callable[[int, int], int]) -> None:
     workspace = GeneratedWorkspace(tmp_path / "ws", 3)
     for _ in range(how_many(3, 200)):
