@@ -76,11 +76,16 @@ def _quantize_method(model: Model, name: str, quantizers: Sequence[Any]) -> Mode
     pt2e = _torchao("torchao.quantization.pt2e.quantize_pt2e")
     method = model.methods[name]
     module = export_method(model, name).module(check_guards=False)
+    state = {buffer: value.clone() for buffer, value in module.named_buffers()}
     prepared = pt2e.prepare_pt2e(module, _composed(quantizers))
     with torch.no_grad():
         for inputs in method.calibration_inputs or (method.example_inputs,):
             prepared(*inputs, **method.example_kwargs)
     converted = pt2e.convert_pt2e(prepared)
+    with torch.no_grad():  # both have run it, and so written to its state: the program starts as the model does
+        for buffer, value in converted.named_buffers():
+            if buffer in state:
+                value.copy_(state[buffer])
     return Model(converted, {name: replace(method, function="forward")})
 
 

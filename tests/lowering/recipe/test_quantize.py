@@ -192,3 +192,21 @@ def test_a_session_that_quantizes_leaves_the_model_as_it_was():
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
     ExportSession(net, images(2), static_recipe()).export()
     assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_calibration_leaves_the_state_of_the_program_where_the_model_starts(persistent: bool):
+    class Counting(Net):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(5), persistent=persistent)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.seen.add_(1)
+            return self.out(self.features(x))[0] * 0 + self.seen
+
+    net, inputs = Counting().eval(), images(3)
+    session = export(net, inputs, static_recipe())
+    (first,) = run_method(session.get_pte_buffer(), inputs[0], modules=KERNELS)
+    assert torch.equal(first, torch.ones(5))
+    assert torch.equal(net.seen, torch.zeros(5))
