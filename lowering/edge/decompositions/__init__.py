@@ -23,7 +23,9 @@ from . import (  # noqa: F401  (they register themselves)
     random,
     recurrent,
     scalars,
+    scans,
     scattering,
+    searching,
     shapes,
     sorting,
 )

@@ -108,6 +108,14 @@ def log_softmax(self: Any, dim: int, half_to_float: bool) -> Any:
     return aten.sub.Tensor(shifted, aten.log.default(aten.sum.dim_IntList(aten.exp.default(shifted), [dim], True)))
 
 
+@decomposes(aten.logit.default)
+def logit(self: Any, eps: float | None = None) -> Any:
+    """The kernel has no half precision."""
+    if self.dtype not in (torch.float16, torch.bfloat16):
+        return NotImplemented
+    return aten._to_copy.default(aten.logit.default(_as_dtype(self, torch.float32), eps), dtype=self.dtype)
+
+
 @decomposes(aten.angle.default)
 def angle(self: Any) -> Any:
     if self.dtype.is_complex:

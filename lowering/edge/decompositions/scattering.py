@@ -7,14 +7,14 @@ from typing import Any
 import torch
 
 from .register import decomposes
-from .sorting import limit
+from .scans import distances, limit, shifted
 
 aten = torch.ops.aten
 
 
 @decomposes(aten.scatter_reduce.two)
 def scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
-    """`sum` and `mean` by scatter_add; the others by comparing each index with each place."""
+    """`sum` and `mean` by scatter_add; the others by sorting the places."""
     if self.dim() == 0:
         whole = aten.scatter_reduce.two(*_one_dimensional(self), *_rest(index, src, reduce), include_self=include_self)
         return aten.view.default(whole, [])
@@ -82,37 +82,31 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> Any:
-    """Sum (0), mean (1) or maximum (2) of the rows of each bag: weight [V, E], indices [J], offsets [B] → [B, E].
-
-    Which index is in which bag is a matrix [B, J], so that a bag's sum is a product of matrices.
-    """
+    """Sum (0), mean (1) or maximum (2) of the rows of each bag: weight [V, E], indices [J], offsets [B] → [B, E]."""
     starts = aten.slice.Tensor(offsets, 0, 0, -1) if include_last_offset else offsets
     positions = aten.arange.default(indices.shape[0], dtype=offsets.dtype)
-    started = aten.le.Tensor(aten.unsqueeze.default(starts, 1), positions)
-    bag = aten.sub.Scalar(aten.sum.dim_IntList(aten._to_copy.default(started, dtype=torch.int64), [0]), 1)
-    member = aten.eq.Tensor(bag, aten.unsqueeze.default(aten.arange.default(starts.shape[0]), 1))
-    if padding_idx >= 0:
-        member = aten.logical_and.default(member, aten.ne.Scalar(indices, padding_idx))
+    bag = aten.sub.Scalar(aten.searchsorted.Tensor(starts, positions, right=True), 1)
     rows = aten.embedding.default(weight, indices)
-    count = aten.sum.dim_IntList(aten._to_copy.default(member, dtype=torch.int64), [1])
+    counted = aten.full.default(indices.shape, True, dtype=torch.bool)
+    if padding_idx >= 0:
+        counted = aten.ne.Scalar(indices, padding_idx)
+        ignored = limit(rows.dtype, largest=False) if mode == 2 else 0.0
+        rows = aten.where.ScalarOther(aten.unsqueeze.default(counted, 1), rows, ignored)
+    none = aten.full.default([starts.shape[0]], 0, dtype=torch.int64)
+    count = aten.scatter_add.default(none, 0, bag, aten._to_copy.default(counted, dtype=torch.int64))
+    if per_sample_weights is not None:
+        rows = aten.mul.Tensor(rows, aten.unsqueeze.default(per_sample_weights, 1))
+    result = aten.full.default([starts.shape[0], weight.shape[1]], 0, dtype=weight.dtype)
+    place = aten.clone.default(aten.expand.default(aten.unsqueeze.default(bag, 1), rows.shape))
     if mode == 2:
-        result = _bag_maximum(rows, member, count)
+        result = aten.scatter_reduce.two(result, 0, place, rows, "amax", include_self=False)
+        result = aten.where.ScalarSelf(aten.unsqueeze.default(aten.eq.Scalar(count, 0), 1), 0.0, result)
     else:
-        share = aten._to_copy.default(member, dtype=weight.dtype)
-        if per_sample_weights is not None:
-            share = aten.mul.Tensor(share, per_sample_weights)
-        result = aten.mm.default(share, rows)
+        result = aten.scatter_add.default(result, 0, place, rows)
         if mode == 1:
             divisor = aten.unsqueeze.default(aten._to_copy.default(aten.clamp.default(count, 1), dtype=weight.dtype), 1)
             result = aten.div.Tensor(result, divisor)
     return result, bag, count, aten.full.default([0], 0, dtype=torch.int64)
-
-
-def _bag_maximum(rows: Any, member: Any, count: Any) -> Any:
-    lowest = limit(rows.dtype, largest=False)
-    candidates = aten.where.ScalarOther(aten.unsqueeze.default(member, 2), aten.unsqueeze.default(rows, 0), lowest)
-    empty = aten.unsqueeze.default(aten.eq.Scalar(count, 0), 1)
-    return aten.where.ScalarSelf(empty, 0.0, aten.amax.default(candidates, [1]))
 
 
 def _divided(total: Any, self: Any, dim: int, index: Any, include_self: bool) -> Any:
@@ -125,22 +119,30 @@ def _divided(total: Any, self: Any, dim: int, index: Any, include_self: bool) ->
 
 
 def _by_place(self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
-    """Candidates […, J, M]: the source where its index is the place, else what leaves a result as it is."""
+    """Sources [J] in the order of their places [M]: those of one place are combined, and the last of them is written.
+
+    Each round combines twice as many, so J sources take O(J log J).
+    """
+    combine = {"prod": aten.mul.Tensor, "amax": aten.maximum.default, "amin": aten.minimum.default}[reduce]
     neutral = 1 if reduce == "prod" else limit(self.dtype, largest=reduce == "amin")
     for d, size in enumerate(index.shape):
         src = aten.slice.Tensor(src, d, 0, size)
-    places = aten.arange.default(self.shape[dim])
-    index, src = (aten.unsqueeze.default(aten.transpose.int(t, dim, -1), -1) for t in (index, src))
-    chosen = aten.eq.Tensor(index, places)
-    candidates = aten.where.ScalarOther(chosen, src, neutral)
-    if reduce == "prod":
-        reduced = aten.prod.dim_int(candidates, -2)
-    else:
-        reduced = (aten.amax if reduce == "amax" else aten.amin).default(candidates, [-2])
-    touched = aten.any.dim(chosen, -2)
+    index, src = (aten.transpose.int(t, dim, -1) for t in (index, src))
+    count, places = index.shape[-1], self.shape[dim]
+    place, order = aten.sort.default(index, -1)
+    values = aten.gather.default(src, -1, order)
+    for by in distances(count):
+        same = aten.eq.Tensor(place, shifted(place, by, -1))
+        values = aten.where.self(same, combine(values, shifted(values, by, neutral)), values)
+    following = aten.slice.Tensor(aten.constant_pad_nd.default(place, [0, 1], -1), -1, 1, count + 1)
+    nowhere = aten.full.default([], places, dtype=torch.int64)  # a place more, for all but the last
+    target = aten.where.self(aten.eq.Tensor(place, following), nowhere, place)
+    room = [*index.shape[:-1], places + 1]
+    reduced = aten.scatter.src(aten.full.default(room, neutral, dtype=self.dtype), -1, target, values)
+    touched = aten.scatter.value(aten.full.default(room, False, dtype=torch.bool), -1, target, True)
+    reduced, touched = (aten.slice.Tensor(t, -1, 0, places) for t in (reduced, touched))
     reduced, touched = _fitted(reduced, self, dim, neutral), _fitted(touched, self, dim, False)
     if include_self:
-        combine = {"prod": aten.mul.Tensor, "amax": aten.maximum.default, "amin": aten.minimum.default}[reduce]
         reduced = combine(reduced, self)
     return aten.where.self(touched, reduced, self)
 

@@ -86,6 +86,15 @@ def sum_of_number(self: Any, dim: Any, keepdim: bool = False, *, dtype: torch.dt
     return aten.sum.dim_IntList(aten.view.default(self, [1]), [0], dtype=dtype)
 
 
+@decomposes(aten.amax.default, aten.amin.default)
+def extreme_of_nothing(self: Any, dim: Sequence[int] = (), keepdim: bool = False) -> Any:
+    """The kernel ends the process on a tensor without elements, also where there are no results."""
+    if not _static(self) or self.numel():
+        return NotImplemented
+    shape = aten.sum.dim_IntList(self, dim, keepdim).shape  # what eager refuses has been refused by export
+    return aten.full.default(shape, 0, dtype=self.dtype)
+
+
 @decomposes(aten.narrow_copy.default)
 def narrow(self: Any, dim: int, start: Any, length: Any) -> Any:
     """The kernel counts dimensions from the front only."""

@@ -1,4 +1,4 @@
-"""Order statistics: by `topk`, and by comparing all pairs where the order among equals counts."""
+"""Order statistics, by `topk`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .register import decomposes
+from .scans import shifted
 
 aten = torch.ops.aten
 
@@ -24,21 +25,25 @@ def sort(self: Any, dim: int = -1, descending: bool = False) -> Any:
 
 @decomposes(aten.sort.stable)
 def sort_stable(self: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
-    """Each element goes where the number of those before it says, so that equal ones keep their order."""
+    """Sorted twice: by value, then by pairs of (how many smaller values there are, index), each as one number."""
     if not stable or self.dim() == 0:
         return aten.sort.default(self, dim, descending)
     last = aten.transpose.int(self, dim, -1)
-    ours, others = aten.unsqueeze.default(last, -1), aten.unsqueeze.default(last, -2)
-    compare = aten.gt.Tensor if descending else aten.lt.Tensor
-    positions = aten.arange.default(last.shape[-1])
-    earlier = aten.lt.Tensor(aten.unsqueeze.default(positions, 0), aten.unsqueeze.default(positions, 1))
-    ties = aten.logical_and.default(aten.eq.Tensor(others, ours), earlier)
-    before = aten.logical_or.default(compare(others, ours), ties)
-    rank = aten.sum.dim_IntList(aten._to_copy.default(before, dtype=torch.int64), [-1])
-    source = aten.expand.default(positions, last.shape)
-    index = aten.scatter.src(aten.full.default(last.shape, 0, dtype=torch.int64), -1, rank, aten.clone.default(source))
-    values = aten.gather.default(last, -1, index)
-    return aten.transpose.int(values, dim, -1), aten.transpose.int(index, dim, -1)
+    size = last.shape[-1]
+    values, order = aten.sort.default(last, -1, descending)
+    rank = aten.cumsum.default(aten._to_copy.default(_differs(values, shifted(values, 1, 0)), dtype=torch.int64), -1)
+    pairs = aten.add.Tensor(aten.mul.Scalar(rank, size), order)
+    index = aten.gather.default(order, -1, aten.topk.default(pairs, size, -1, False, True)[1])
+    return aten.transpose.int(aten.gather.default(last, -1, index), dim, -1), aten.transpose.int(index, dim, -1)
+
+
+def _differs(left: Any, right: Any) -> Any:
+    """Where two tensors differ, NaN being equal to itself."""
+    different = aten.ne.Tensor(left, right)
+    if not left.is_floating_point():
+        return different
+    both = aten.logical_and.default(aten.isnan.default(left), aten.isnan.default(right))
+    return aten.logical_and.default(different, aten.logical_not.default(both))
 
 
 @decomposes(aten.kthvalue.default)
@@ -84,93 +89,3 @@ def median(self: Any) -> Any:
 @decomposes(aten.nanmedian.default)
 def nanmedian(self: Any) -> Any:
     return aten.nanmedian.dim(aten.reshape.default(self, [-1]), 0)[0]
-
-
-@decomposes(aten.cummax.default)
-def cummax(self: Any, dim: int) -> Any:
-    return _running_extreme(self, dim, aten.amax.default, largest=False)
-
-
-@decomposes(aten.cummin.default)
-def cummin(self: Any, dim: int) -> Any:
-    return _running_extreme(self, dim, aten.amin.default, largest=True)
-
-
-@decomposes(aten.cumprod.default)
-def cumprod(self: Any, dim: int, *, dtype: torch.dtype | None = None) -> Any:
-    result_type = dtype or (self.dtype if self.is_floating_point() else torch.int64)
-    if result_type != self.dtype:
-        self = aten._to_copy.default(self, dtype=result_type)
-    if self.dim() == 0:
-        return self
-    return aten.transpose.int(aten.prod.dim_int(_prefixes(aten.transpose.int(self, dim, -1), 1), -1), dim, -1)
-
-
-@decomposes(aten.logcumsumexp.default)
-def logcumsumexp(self: Any, dim: int) -> Any:
-    if self.dim() == 0:
-        return self
-    prefixes = _prefixes(aten.transpose.int(self, dim, -1), -math.inf)
-    return aten.transpose.int(aten.logsumexp.default(prefixes, [-1]), dim, -1)
-
-
-@decomposes(aten.isin.Tensor_Tensor)
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
-    candidates = aten.reshape.default(test_elements, [-1])
-    found = aten.any.dim(aten.eq.Tensor(aten.unsqueeze.default(elements, -1), candidates), -1)
-    return aten.logical_not.default(found) if invert else found
-
-
-@decomposes(aten.searchsorted.Tensor)
-def searchsorted(
-    sorted_sequence: Any,
-    self: Any,
-    *,
-    out_int32: bool = False,
-    right: bool = False,
-    side: str | None = None,
-    sorter: Any = None,
-) -> Any:
-    if sorter is not None:
-        sorted_sequence = aten.gather.default(sorted_sequence, -1, sorter)
-    values = aten.unsqueeze.default(self, -1)
-    sequence = aten.unsqueeze.default(sorted_sequence, -2) if sorted_sequence.dim() > 1 else sorted_sequence
-    smaller = (aten.le if right or side == "right" else aten.lt).Tensor(sequence, values)
-    dtype = torch.int32 if out_int32 else torch.int64
-    return aten.sum.dim_IntList(aten._to_copy.default(smaller, dtype=dtype), [-1], dtype=dtype)
-
-
-@decomposes(aten.bucketize.Tensor)
-def bucketize(self: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    return aten.searchsorted.Tensor(boundaries, self, out_int32=out_int32, right=right)
-
-
-def _running_extreme(self: Any, dim: int, reduce: Any, *, largest: bool) -> tuple[Any, Any]:
-    if self.dim() == 0:
-        return self, aten.full.default([], 0, dtype=torch.int64)
-    last = aten.transpose.int(self, dim, -1)
-    prefixes = _prefixes(last, limit(self.dtype, largest=largest))
-    values = reduce(prefixes, [-1])
-    positions = aten.arange.default(last.shape[-1])
-    equal = aten.eq.Tensor(aten.unsqueeze.default(last, -2), aten.unsqueeze.default(values, -1))
-    found = aten.logical_and.default(equal, _lower(last.shape[-1]))
-    index = aten.amax.default(aten.where.ScalarOther(found, positions, -1), [-1])
-    return aten.transpose.int(values, dim, -1), aten.transpose.int(index, dim, -1)
-
-
-def _prefixes(last: Any, neutral: Any) -> Any:
-    """[…, n] → […, n, n]: row i has the elements up to i, and `neutral` after them."""
-    return aten.where.ScalarOther(_lower(last.shape[-1]), aten.unsqueeze.default(last, -2), neutral)
-
-
-def _lower(size: Any) -> Any:
-    return aten.tril.default(aten.full.default([size, size], True, dtype=torch.bool))
-
-
-def limit(dtype: torch.dtype, *, largest: bool) -> Any:
-    """The largest or smallest value of a dtype, infinite for floating point."""
-    if dtype == torch.bool:
-        return largest
-    if dtype.is_floating_point:
-        return math.inf if largest else -math.inf
-    return torch.iinfo(dtype).max if largest else torch.iinfo(dtype).min
