@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..core.action import Action, RunSpec
 from ..core.label import Label, parse_label
 from ..execution.graph_file import actions_from_json, run_from_json
 from .request import Request
+from .watch import source_status
 
 
-def read_actions(request: Request) -> list[Action]:
-    """The actions of a request that was analysed."""
-    return actions_from_json(json.loads(Path(request.folder, "actions.json").read_bytes()))
+def read_actions(request: Request) -> Sequence[Action]:
+    """The actions of a request that was analysed. A build that asks several times reads them once."""
+    path = os.path.join(request.folder, "actions.json")
+    return _actions(path, source_status(path))
+
+
+@functools.lru_cache(maxsize=1)
+def _actions(path: str, status: tuple[int, ...]) -> list[Action]:
+    with open(path, "rb") as file:
+        return actions_from_json(json.load(file))
 
 
 def read_runs(request: Request) -> dict[Label, RunSpec]:

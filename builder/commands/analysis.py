@@ -43,11 +43,10 @@ def analyse(request: Request) -> Analysed:
             sections=request.sections,
             relative_package=request.package,
         )
-    with span("analysis", "find toolchains"):
-        toolchains = host_toolchains()
+    layout = Layout(Path(request.root), workspace.name)
+    toolchains = host_toolchains(layout.machine)
     with span("analysis", "analysis"):
         graph = analyze(loaded, RULES, toolchains)
-    layout = Layout(Path(request.root), workspace.name)
 
     def is_test(label: Label) -> bool:
         schema = getattr(loaded.target(label), "schema", None)

@@ -67,11 +67,11 @@ def open_machine(request: Request, name: str, options, console: Console) -> Iter
         # One folder per workspace, since its lock says that nobody else uses it now.
         sandboxes = cache / "sandboxes" / f"{name}-{digest_bytes(os.fsencode(request.root)).hash[:12]}"
         _remove_older(sandboxes, console.began)
-        mode = lazily(lambda: _find_mode(options, sandboxes, console))
+        mode = lazily(lambda: _find_mode(options, sandboxes, layout.machine, console))
         workers = Workers(_workers_folder(), FIXED_ENVIRONMENT) if options.workers else None
         yield Machine(
             layout,
-            host_toolchains(),
+            host_toolchains(layout.machine),
             store,
             results,
             digests,
@@ -94,9 +94,9 @@ def _workers_folder() -> Path:
     return Path(platformdirs.user_cache_dir("rules_executorch", appauthor=False), "workers")
 
 
-def _find_mode(options, sandboxes: Path, console: Console) -> Mode:
+def _find_mode(options, sandboxes: Path, memory: Path, console: Console) -> Mode:
     """How this build keeps actions to what they declare; said once, when the first one is about to run."""
-    mode = find_mode(Mode(options.sandbox) if options.sandbox else None, sandboxes)
+    mode = find_mode(Mode(options.sandbox) if options.sandbox else None, sandboxes, memory)
     if mode is not Mode.NAMESPACES or options.sandbox:
         why = "" if options.sandbox else ", since this machine allows no better"
         console.tell(f"sandbox: {mode.value} ({mode.description}{why})")

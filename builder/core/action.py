@@ -33,13 +33,15 @@ class Toolchain:
     `command` starts it on this machine (empty: it is only trees of files); `identity` says what
     it is on any machine (name, version, target), and is all of it that enters a key. `trees`
     are folders of this machine that actions see at `.toolchain/<tree name>/` below the folder
-    that they run in, so that no argv holds a path of this machine.
+    that they run in, so that no argv holds a path of this machine. `visible` are files and folders
+    of this machine that they see where they are, besides the system's own.
     """
 
     name: str
     command: tuple[str, ...]
     identity: str
     trees: Mapping[str, Path] = field(default_factory=dict)
+    visible: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import functools
 import glob
-import importlib.metadata
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import importlib.metadata
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
@@ -28,6 +31,8 @@ def closure(names: tuple[str, ...]) -> dict[str, importlib.metadata.Distribution
     Requirements of extras do not count. Those that depend on the platform do, where they are installed:
     that is what the condition would have said.
     """
+    import importlib.metadata  # Loads much, and most builds remember what it says.
+
     found: dict[str, importlib.metadata.Distribution] = {}
     waiting = list(names)
     missing = set()
@@ -80,6 +85,18 @@ def _entry(path: str) -> str:
     """The entry of site-packages that a distribution's file is in; in a folder that others share, the file itself."""
     first = path.partition("/")[0]
     return path if first in ("__pycache__", "..") else first
+
+
+def installed(folders: Iterable[str]) -> list[tuple[str, int, int]]:
+    """What tells that the distributions in these folders are the same as before: each one's entry, and its status."""
+    found = []
+    for folder in dict.fromkeys(folders):
+        try:
+            entries = [entry for entry in os.scandir(folder) if entry.name.endswith(".dist-info")]
+            found += [(entry.path, entry.stat().st_mtime_ns, entry.stat().st_ino) for entry in entries]
+        except OSError:  # Not every entry of sys.path is a folder.
+            continue
+    return sorted(found)
 
 
 @functools.cache

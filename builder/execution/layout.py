@@ -28,6 +28,11 @@ class Layout:
         return self.outputs / ".state"
 
     @property
+    def machine(self) -> Path:
+        """What builds found out about this machine and remember."""
+        return self.state / "machine"
+
+    @property
     def staging(self) -> Path:
         """Outputs on their way to their places: on one file system with these, emptied by every build."""
         return self.state / "staging"

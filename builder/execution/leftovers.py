@@ -37,6 +37,17 @@ def leftovers(root: Path, files: Mapping[str, Path], outputs: tuple[str, ...], *
     return Leftovers(tuple(sorted(changed)), tuple(sorted(path for path in undeclared if not path.startswith("."))))
 
 
+def refused(folder: Path) -> Iterator[tuple[str, Path]]:
+    """What the action in the sandbox `folder` opened and was not allowed to: (the program, the path), each once."""
+    try:
+        lines = (folder / "undeclared").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return
+    for line in dict.fromkeys(lines):
+        program, _, path = line.partition("\t")
+        yield program, Path(path)
+
+
 def find_output(root: Path, exec_path: str, files: Mapping[str, Path]) -> Path | None:
     """The regular file that an action made as its output; None if it is none, or a link that leads out of `root`.
 

@@ -23,13 +23,12 @@ from ..core.timeline import span
 from .isolation import Mode
 from .kept import KEPT, keep, kept_folder
 from .layout import Layout
-from .leftovers import Leftovers, find_output, leftovers
+from .leftovers import Leftovers, find_output, leftovers, refused
 from .outputs import are_there, link_trees_beside, publish
 from .processes import Processes
 from .records import Record, read_record, set_stamp, write_record
 from .sandbox import Command, Completed, execute, printed_files, reproduction
-from .toolchains import require, visible_paths
-from .undeclared import diagnose, named_in, refused
+from .toolchains import require
 from .workers import Layer, Workers
 
 # Of more undeclared outputs than this, the rest is counted.
@@ -213,7 +212,7 @@ def command_of(
     for name in dict.fromkeys(([toolchain] if toolchain else []) + list(also)):
         require(toolchains[name], owner)
         trees.update(toolchains[name].trees)
-        visible.update(dict.fromkeys(visible_paths(toolchains[name])))
+        visible.update(dict.fromkeys(toolchains[name].visible))
     prefix = toolchains[toolchain].command if toolchain else ()
     return Command((*prefix, *argv), environment, files, trees, tuple(visible), outputs, timeout_seconds, log, layers)
 
@@ -305,6 +304,9 @@ def _run_in(machine: Machine, action: Action, command: Command, folder: Path) ->
         completed = execute(command, folder, machine.processes, mode, machine.workers)
     left = leftovers(completed.root, command.files, command.outputs, copied=mode is not Mode.NAMESPACES)
     if reason := _fault(completed, left, command, folder):
+        # Takes long to load, and most actions succeed.
+        from .undeclared import diagnose, named_in
+
         text = _text_of(command, folder)
         mistakes = [diagnose(path, program, action, machine.layout) for program, path in refused(folder)]
         mistakes = mistakes or named_in(text, action, command, machine.layout)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.metadata
 import os
-import platform
 import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from ..core.action import Toolchain
 from ..core.diagnostics import BuildError, Diagnostic
-from .distributions import closure, distribution_paths, interpreter_paths
+from ..core.digest import digest_file
+from .distributions import closure, distribution_paths, installed, interpreter_paths
+from .remembered import remembered
 
 # Distributions that actions import or link: their versions are part of what a toolchain is.
 _PYTHON_DISTRIBUTIONS = (
@@ -40,33 +41,49 @@ _REMEDIES = {
 }
 
 
-class Toolchains(dict[str, Toolchain]):
-    """Toolchains by name. Those of distributions, `python:NAME`, are looked up when they are asked for."""
+class Toolchains(Mapping[str, Toolchain]):
+    """Toolchains by name, each looked for when it is first asked for: most builds need few of them.
 
-    def __missing__(self, name: str) -> Toolchain:
-        if name not in self:
-            raise KeyError(name)
-        self[name] = _distribution(name)
-        return self[name]
+    Those of distributions, `python:NAME`, are countless, and not among those that are listed. What distributions
+    consist of is remembered in the folder `memory`, if there is one.
+    """
+
+    def __init__(self, memory: Path | None = None):
+        self._memory = memory
+        self._found: dict[str, Toolchain] = {}
+
+    def __getitem__(self, name: str) -> Toolchain:
+        if name not in self._found:
+            if name not in self:
+                raise KeyError(name)
+            self._found[name] = _FINDERS[name]() if name in _FINDERS else self._of_distributions(name)
+        return self._found[name]
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or (isinstance(name, str) and name.startswith(_OF_DISTRIBUTIONS))
+        return isinstance(name, str) and (name in _NAMES or name.startswith(_OF_DISTRIBUTIONS))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+    def _of_distributions(self, name: str) -> Toolchain:
+        file = self._memory / f"{name.replace(os.sep, '_')}.json" if self._memory else None
+        found_from = [sys.version, sys.executable, sys.prefix, sys.base_prefix, _PYTHON_DISTRIBUTIONS]
+        found_from += [os.stat(_launcher()).st_ctime_ns, installed(sys.path)]
+        find = _python if name == "python" else lambda: _distribution(name)
+        command, identity, visible = remembered(file, found_from, find)
+        return Toolchain(name, tuple(command), identity, visible=tuple(visible))
 
 
-def host_toolchains() -> Toolchains:
+def host_toolchains(memory: Path | None = None) -> Toolchains:
     """The toolchains of this machine by name.
 
     A tool that is missing is here all the same: it is an error only when an action needs it (see
     require). Neither torch nor executorch is imported: versions come from their metadata.
     """
-    toolchains = (
-        _python(),
-        _program("shell", ("bash",), lambda path: "bash"),
-        _program("cc", ("c++", "g++", "clang++"), _compiler_identity),
-        _program("ar", ("ar", "llvm-ar"), _first_line_of_version),
-        _executorch(),
-    )
-    return Toolchains({toolchain.name: toolchain for toolchain in toolchains})
+    return Toolchains(memory)
 
 
 def require(toolchain: Toolchain, owner: str) -> None:
@@ -75,7 +92,7 @@ def require(toolchain: Toolchain, owner: str) -> None:
     Raises:
         BuildError: it is not, with what to install.
     """
-    if not toolchain.command and not toolchain.trees and not visible_paths(toolchain):
+    if not (toolchain.command or toolchain.trees or toolchain.visible):
         raise BuildError(
             Diagnostic(
                 f"{owner} needs the toolchain '{toolchain.name}', which was not found on this machine",
@@ -89,30 +106,23 @@ def _how_to_install(name: str) -> str | None:
     return None if distribution == name else f"install it where the builder is: {sys.executable} -m pip install {distribution}"
 
 
-def visible_paths(toolchain: Toolchain) -> tuple[str, ...]:
-    """What an action sees of this machine for having the toolchain: files and folders outside of the system's own."""
-    if toolchain.name == "python":
-        return (*interpreter_paths(), str(_launcher()), *distribution_paths(_PYTHON_DISTRIBUTIONS))
-    if toolchain.name.startswith(_OF_DISTRIBUTIONS):
-        return distribution_paths((toolchain.name.removeprefix(_OF_DISTRIBUTIONS),))
-    return tuple(str(Path(program).resolve().parents[1]) for program in toolchain.command[:1])
+def _python() -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    """Its command, its identity, and what actions see of this machine for having it."""
+    import platform
 
-
-def _python() -> Toolchain:
     versions = [f"{name} {_version(name) or 'absent'}" for name in _PYTHON_DISTRIBUTIONS]
     interpreter = f"{platform.python_implementation()} {platform.python_version()} {sysconfig.get_platform()}"
     # Not -I: it would ignore PYTHONHASHSEED. The environment holds only what the sandbox puts there.
-    return Toolchain(
-        "python",
-        (sys.executable, "-S", "-s", str(_launcher()), *_site_packages(), "--"),
-        "\n".join([interpreter, *versions, f"launcher {_launcher_hash()}"]),
-    )
+    command = (sys.executable, "-S", "-s", str(_launcher()), *_site_packages(), "--")
+    identity = "\n".join([interpreter, *versions, f"launcher {digest_file(_launcher()).hash[:16]}"])
+    return command, identity, (*interpreter_paths(), str(_launcher()), *distribution_paths(_PYTHON_DISTRIBUTIONS))
 
 
-def _distribution(name: str) -> Toolchain:
-    """A distribution with all that it requires, as an addition to the toolchain `python`."""
-    found = closure((name.removeprefix(_OF_DISTRIBUTIONS),))
-    return Toolchain(name, (), "\n".join(sorted(f"{each} {found[each].version}" for each in found)))
+def _distribution(name: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    """As _python, of a distribution with all that it requires: an addition to the toolchain `python`."""
+    names = (name.removeprefix(_OF_DISTRIBUTIONS),)
+    found = closure(names)
+    return (), "\n".join(sorted(f"{each} {found[each].version}" for each in found)), distribution_paths(names)
 
 
 def _executorch() -> Toolchain:
@@ -121,10 +131,10 @@ def _executorch() -> Toolchain:
     return Toolchain("executorch", (), identity, trees if _version("executorch") else {})
 
 
-def _program(name: str, candidates: tuple[str, ...], identify) -> Toolchain:
+def _program(name: str, candidates: tuple[str, ...], identify: Callable[[str], str]) -> Toolchain:
     for candidate in candidates:
         if path := shutil.which(candidate):
-            return Toolchain(name, (path,), identify(path))
+            return Toolchain(name, (path,), identify(path), visible=(str(Path(path).resolve().parents[1]),))
     return Toolchain(name, (), f"no {name}")
 
 
@@ -145,6 +155,8 @@ def _output(*command: str) -> str:
 
 
 def _version(distribution: str) -> str | None:
+    import importlib.metadata
+
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -162,6 +174,8 @@ def _package_folder(name: str) -> Path | None:
 @functools.cache
 def _site_packages() -> tuple[str, ...]:
     """The folders that the distributions are in: of a virtual environment, of a user, or of the system."""
+    import importlib.metadata
+
     places = []
     for name in _PYTHON_DISTRIBUTIONS:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -169,12 +183,15 @@ def _site_packages() -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.abspath(place) for place in places))
 
 
-@functools.cache
-def _launcher_hash() -> str:
-    from ..core.digest import digest_file
-
-    return digest_file(_launcher()).hash[:16]
-
-
 def _launcher() -> Path:
     return Path(__file__).with_name("python_launcher.py")
+
+
+# What machines have by other means than Python's distributions.
+_FINDERS: dict[str, Callable[[], Toolchain]] = {
+    "shell": lambda: _program("shell", ("bash",), lambda path: "bash"),
+    "cc": lambda: _program("cc", ("c++", "g++", "clang++"), _compiler_identity),
+    "ar": lambda: _program("ar", ("ar", "llvm-ar"), _first_line_of_version),
+    "executorch": _executorch,
+}
+_NAMES = ("python", *_FINDERS)

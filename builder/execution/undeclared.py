@@ -7,10 +7,9 @@ Here those words are compared with the workspace, and with what is installed.
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,17 +128,6 @@ def named_in(text: str, action: Action, command: Command, layout: Layout) -> lis
     return list(found.values())
 
 
-def refused(folder: Path) -> Iterator[tuple[str, Path]]:
-    """What the action in the sandbox `folder` opened and was not allowed to: (the program, the path), each once."""
-    try:
-        lines = (folder / "undeclared").read_text(errors="surrogateescape").splitlines()
-    except OSError:
-        return
-    for line in dict.fromkeys(lines):
-        program, _, path = line.partition("\t")
-        yield program, Path(path)
-
-
 def diagnose(path: Path, who: str, action: Action, layout: Layout) -> Diagnostic:
     """The mistake of reading `path`, which exists, without having declared it."""
     who = who or action.mnemonic
@@ -188,6 +176,8 @@ def _missing_module(module: str, who: str, sight: _Sight) -> Diagnostic | None:
         if path := sight.find(candidate):
             return diagnose(path, who, sight.action, sight.layout)
     top = module.partition(".")[0]
+    import importlib.metadata  # Loads much, and is not needed before something is missing.
+
     distributions = importlib.metadata.packages_distributions().get(top)
     if not distributions or top == "rules_executorch":
         return None

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from .distributions import installed
 from .processes import Processes
 
 IDLE_SECONDS = 600.0
@@ -217,15 +218,9 @@ def _chain(argv: Sequence[str], modules: Sequence[str], layers: Sequence[Layer])
 
 def _toolchain_key(command: list[str], site_packages: list[str], modules: Sequence[str]) -> str:
     """Tells apart what toolchains have on disk; files edited in place are for the zygote itself to notice."""
-    installed = [
-        (entry.path, entry.stat().st_mtime_ns, entry.stat().st_ino)
-        for folder in site_packages
-        for entry in os.scandir(folder)
-        if entry.name.endswith(".dist-info")
-    ]
     sources = [hashlib.sha256(source.read_bytes()).hexdigest() for source in sorted(_HERE.glob("*.py"))]
     # Where the sources are matters as well: a zygote of another checkout knows its own launcher only.
-    return _digest([sys.version, command, site_packages, sorted(installed), str(_HERE), sources, modules, surroundings()])
+    return _digest([sys.version, command, site_packages, installed(site_packages), str(_HERE), sources, modules, surroundings()])
 
 
 def surroundings() -> list[object]:

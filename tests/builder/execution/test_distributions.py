@@ -12,7 +12,7 @@ import pytest
 
 from rules_executorch.builder.core.diagnostics import BuildError
 from rules_executorch.builder.execution import distributions
-from rules_executorch.builder.execution.toolchains import host_toolchains, require, visible_paths
+from rules_executorch.builder.execution.toolchains import host_toolchains, require
 
 
 def _install(place: Path, name: str, *requirements: str, files: tuple[str, ...] = (), version: str = "1") -> None:
@@ -73,6 +73,19 @@ def test_the_interpreter_is_seen_with_every_link_that_leads_to_it() -> None:
 
 
 def test_the_toolchain_has_its_distributions_and_no_others() -> None:
-    names = {Path(path).name for path in visible_paths(host_toolchains()["python"])}
+    names = {Path(path).name for path in host_toolchains()["python"].visible}
     assert {"torch", "numpy", "flatbuffers"} <= names
     assert not {"pip", "rules_executorch"} & names
+
+
+def test_a_distribution_that_is_installed_anew_is_looked_at_again(place: Path, tmp_path: Path) -> None:
+    _install(place, "a", files=("a/x.py",), version="1")
+    first = host_toolchains(tmp_path / "memory")["python:a"]
+    assert host_toolchains(tmp_path / "memory")["python:a"] == first
+    (place / "a-1.dist-info").rename(tmp_path / "gone")
+    _install(place, "a", files=("b/x.py",), version="2")
+    distributions.closure.cache_clear()
+    distributions.distribution_paths.cache_clear()
+    second = host_toolchains(tmp_path / "memory")["python:a"]
+    assert (first.identity, second.identity) == ("a 1", "a 2")
+    assert str(place / "b") in second.visible and str(place / "a") not in second.visible

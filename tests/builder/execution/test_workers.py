@@ -25,7 +25,7 @@ from rules_executorch.builder.execution.isolation import Mode
 from rules_executorch.builder.execution.probe import why_not
 from rules_executorch.builder.execution.processes import Interrupted, Processes
 from rules_executorch.builder.execution.sandbox import FIXED_ENVIRONMENT, Command, Completed, execute
-from rules_executorch.builder.execution.toolchains import host_toolchains, visible_paths
+from rules_executorch.builder.execution.toolchains import host_toolchains
 from rules_executorch.builder.execution.workers import Layer, Workers
 
 PYTHON = host_toolchains()["python"]
@@ -78,7 +78,7 @@ class Bench:
             fields.pop("environment", {}),
             files,
             {},
-            visible_paths(PYTHON),
+            PYTHON.visible,
             layers=(Layer(steps, ("w",), layer),),
             **fields,
         )
