@@ -40,6 +40,9 @@ _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 # The same number on every architecture, as of all calls since Linux 5.1.
 _SYS_MOUNT_SETATTR = 442
+_MADV_COLLAPSE = 25
+# Of x86-64 and, with pages of 4 KiB, of arm64; where they have another size, fewer of them are made.
+_HUGE_PAGE = 2 << 20
 _CAPABILITY_VERSION_3 = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -129,6 +132,23 @@ def drop_capabilities() -> None:
     header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
     data = (_CapabilityData * 2)()
     checked(_libc.capset(ctypes.byref(header), ctypes.byref(data)), "capset")
+
+
+def collapse_memory() -> None:
+    """Have this process's own memory in huge pages as far as it can be (madvise(2), since Linux 6.1).
+
+    Forking then copies some hundred entries of page tables rather than one for each 4 KiB, and ending a
+    forked process is as much cheaper. Where the kernel cannot, all stays as it is.
+    """
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
+        mappings = [line.split(None, 5) for line in file]
+    for addresses, permissions, _, device, *rest in mappings:
+        is_memory = permissions == "rw-p" and device == "00:00" and not rest[-1].startswith("[stack")
+        if is_memory:
+            first, last = (int(address, 16) for address in addresses.split("-"))
+            # One by one: a range is given up at the first page that will not do.
+            for page in range(-(-first // _HUGE_PAGE) * _HUGE_PAGE, last - _HUGE_PAGE + 1, _HUGE_PAGE):
+                _libc.madvise(ctypes.c_void_p(page), ctypes.c_size_t(_HUGE_PAGE), _MADV_COLLAPSE)
 
 
 def _pivot_root_number() -> int:

@@ -111,6 +111,7 @@ def _settle(zygote: Zygote) -> None:
     zygote.modules = preloading.modules_below(zygote.folders)
     gc.collect()
     gc.freeze()
+    linux.collapse_memory()
 
 
 def _wait(descriptors: list[int], seconds: float) -> list[int]:
