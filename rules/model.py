@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rules_executorch.builder.analysis.context import RuleContext
 from rules_executorch.builder.analysis.providers import DefaultInfo, Provider
@@ -29,10 +29,7 @@ def _model(ctx: RuleContext) -> Sequence[Provider]:
     (weights,) = ctx.attr.weights.files if ctx.attr.weights else (None,)
 
     names = _checkpoint_names(ctx, weights) if weights else None
-    unused = {
-        module: _unused_sources(ctx, module, python)
-        for module in dict.fromkeys(factory.partition(":")[0] for factory in factory_of.values())
-    }
+    unused = _unused_sources(ctx, [factory.partition(":")[0] for factory in factory_of.values()], python)
     exported = {
         method: _export(ctx, method, factory, python, unused[factory.partition(":")[0]], names)
         for method, factory in factory_of.items()
@@ -87,8 +84,8 @@ def _checkpoint_names(ctx: RuleContext, weights: Artifact) -> Artifact:
     return names
 
 
-def _unused_sources(ctx: RuleContext, module: str, python: PyInfo) -> Artifact:
-    """Declare the action that finds the sources in `python` that importing `module` does not reach.
+def _unused_sources(ctx: RuleContext, modules: Iterable[str], python: PyInfo) -> dict[str, Artifact]:
+    """Declare the action that finds for each of `modules` the sources in `python` that importing it does not reach.
 
     Exports leave them out, so that changing one method's code does not export another whose factory
     is in a module that does not import it.
@@ -99,21 +96,20 @@ def _unused_sources(ctx: RuleContext, module: str, python: PyInfo) -> Artifact:
     sources = [source for source in python.sources.to_list() if source not in engine]
     # Declared as data, a source is used, however it is imported.
     data = set(python.data.to_list())
-    unused = ctx.declare_output(f"{ctx.label.name}.{module}.unused")
+    unused = {module: ctx.declare_output(f"{ctx.label.name}.{module}.unused") for module in dict.fromkeys(modules)}
     ctx.run(
         "PythonImports",
         toolchain="python",
         argv=python_argv(
             tools,
             "rules_executorch.rules.tools.python_imports",
-            module,
-            unused.exec_path,
+            *(f"--unused={module}={artifact.exec_path}" for module, artifact in unused.items()),
             *(f"--root={root}" for root in dict.fromkeys(import_roots(python))),
             *(f"--used={source.exec_path}" for source in sources if source in data),
             *(source.exec_path for source in sources),
         ),
         inputs=(*sources, *python_files(tools)),
-        outputs=(unused,),
+        outputs=tuple(unused.values()),
     )
     return unused
 

@@ -1,8 +1,8 @@
-"""Finds which Python sources a module does not import, not even through others.
+"""Finds which Python sources modules do not import, not even through others.
 
-Usage: python_imports MODULE OUT [--root=FOLDER …] [--used=FILE …] [FILE …]
+Usage: python_imports --unused=MODULE=OUT … [--root=FOLDER …] [--used=FILE …] [FILE …]
 
-Writes to OUT the FILEs, one per line and sorted, that `import MODULE` cannot reach with the FOLDERs
+Writes to each OUT the FILEs, one per line and sorted, that `import MODULE` cannot reach with the FOLDERs
 on sys.path. It reads sources and runs none, so what is imported under a computed name is not
 seen: files given with --used count as reached.
 """
@@ -10,6 +10,7 @@ seen: files given with --used count as reached.
 from __future__ import annotations
 
 import ast
+import functools
 import posixpath
 import sys
 from collections.abc import Iterable, Mapping
@@ -31,7 +32,8 @@ def modules_by_name(files: Iterable[str], roots: Iterable[str]) -> dict[str, lis
     return names
 
 
-def imported_names(source: bytes, names: Iterable[str], is_package: bool) -> set[str]:
+@functools.cache
+def imported_names(source: bytes, names: tuple[str, ...], is_package: bool) -> frozenset[str]:
     """The dotted names that a source may import, if the file itself is known as one of `names`.
 
     A source with a syntax error imports nothing: whoever runs it will say so.
@@ -39,7 +41,7 @@ def imported_names(source: bytes, names: Iterable[str], is_package: bool) -> set
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return set()
+        return frozenset()
     packages = [name if is_package else name.rpartition(".")[0] for name in names]
     found: set[str] = set()
     for node in ast.walk(tree):
@@ -54,7 +56,7 @@ def imported_names(source: bytes, names: Iterable[str], is_package: bool) -> set
             argument = node.args[0]
             if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
                 found.add(argument.value)
-    return found
+    return frozenset(found)
 
 
 def _bases(node: ast.ImportFrom, packages: Iterable[str]) -> set[str]:
@@ -97,22 +99,25 @@ def reachable(
             if file not in reached:
                 reached.add(file)
                 is_package = posixpath.basename(file) == "__init__.py"
-                pending.extend(imported_names(sources[file], names_of[file], is_package))
+                pending.extend(imported_names(sources[file], tuple(names_of[file]), is_package))
     return reached
 
 
-def main(module: str, out: str, *arguments: str) -> int:
-    """Write the list; always succeeds where the files can be read."""
-    roots = [argument[len("--root=") :] for argument in arguments if argument.startswith("--root=")]
-    used = [argument[len("--used=") :] for argument in arguments if argument.startswith("--used=")]
+def main(*arguments: str) -> int:
+    """Write the lists; always succeeds where the files can be read."""
+    def of(option: str) -> list[str]:
+        return [argument.removeprefix(option) for argument in arguments if argument.startswith(option)]
+
+    roots, used = of("--root="), of("--used=")
     files = [argument for argument in arguments if not argument.startswith("--")]
     sources = {}
     for path in files:
         with open(path, "rb") as file:
             sources[path] = file.read()
-    unused = sorted(set(files) - reachable(module, used, files, roots, sources))
-    with open(out, "w", encoding="utf-8") as file:
-        file.writelines(f"{path}\n" for path in unused)
+    for module, _, out in (wanted.partition("=") for wanted in of("--unused=")):
+        unused = sorted(set(files) - reachable(module, used, files, roots, sources))
+        with open(out, "w", encoding="utf-8") as file:
+            file.writelines(f"{path}\n" for path in unused)
     return 0
 
 

@@ -67,8 +67,9 @@ def test_the_unused_are_listed_one_per_line(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     for name, text in {"a": "import b", "b": "", "d": "", "c": ""}.items():
         (tmp_path / f"{name}.py").write_text(text)
-    assert main("a", "out", "--root=.", "a.py", "b.py", "d.py", "c.py") == 0
+    assert main("--unused=a=out", "--unused=b=other", "--root=.", "a.py", "b.py", "d.py", "c.py") == 0
     assert (tmp_path / "out").read_text() == "c.py\nd.py\n"
+    assert (tmp_path / "other").read_text() == "a.py\nc.py\nd.py\n"
 
 
 MODULES = ["a", "b", "p", "p.m", "p.n", "p.q", "p.q.x", "n"]
