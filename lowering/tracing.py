@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import traceback
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,7 +58,10 @@ def trace(
 ) -> ExportedProgram:
     """torch.export.export, with errors that say what to do, and no dimension without a bound."""
     try:
-        program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
+        with warnings.catch_warnings():
+            # Recurrent layers list their weights anew whenever these are replaced: no state of the model's.
+            warnings.filterwarnings("ignore", r"The tensor attributes? (self\.\S*_flat_weights\[\d+\],? )+w\w+ assigned")
+            program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
     except Exception as error:
         raise _explained(error, module, name) from error
     check_bounds(program, name)

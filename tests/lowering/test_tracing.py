@@ -51,6 +51,28 @@ def test_each_entry_point_runs_its_own_python_method(name: str):
     torch.testing.assert_close(program.module()(*method.example_inputs, **method.example_kwargs), expected)
 
 
+class Tagger(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.last = nn.GRU(4, 4), None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)[0]
+
+
+class Remembering(Tagger):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = x * 2
+        return super().forward(x)
+
+
+def test_recurrent_layers_are_no_warning_and_forgotten_buffers_are_one(recwarn: pytest.WarningsRecorder) -> None:
+    export_method(Model(Tagger(), {"forward": Method((torch.zeros(2, 1, 4),))}), "forward")
+    assert not [w for w in recwarn if "assigned during export" in str(w.message)]
+    export_method(Model(Remembering(), {"forward": Method((torch.zeros(2, 1, 4),))}), "forward")
+    assert [w for w in recwarn if "self.last" in str(w.message)]
+
+
 def test_names_of_parameters_are_those_of_the_module():
     program = export_method(two_entries(), "decode")
     assert {"out.weight", "out.bias"} <= set(program.graph_signature.inputs_to_parameters.values())
