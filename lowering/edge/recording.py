@@ -11,7 +11,7 @@ import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, disable_fake_tensor_cache
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -60,7 +60,8 @@ def record(
     """
     recorder = _Recorder()
     args, kwargs = recorder.argument_slots((args, kwargs))
-    with fake_mode, torch._C._AutoDispatchBelowAutograd(), recorder:
+    # Each signature is recorded once, and to look a call up by a key over symbols takes longer than to make it.
+    with disable_fake_tensor_cache(fake_mode), fake_mode, torch._C._AutoDispatchBelowAutograd(), recorder:
         result = function(*args, **kwargs)
     if result is NotImplemented:
         return None
