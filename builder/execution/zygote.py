@@ -46,7 +46,8 @@ class Zygote:
     """What one zygote knows. Its layers' `modules` were imported from `folders`; `files` are the toolchain's.
 
     `asked` has the connections of which a request is awaited, `running` those of actions by the descriptor
-    that tells of their end; `layers` are the processes of further zygotes, oldest first.
+    that tells of their end; `layers` are the processes of further zygotes, oldest first. It `is_compact` once
+    its memory was made cheap to fork.
     """
 
     listener: socket.socket
@@ -59,6 +60,7 @@ class Zygote:
     asked: dict[int, socket.socket] = field(default_factory=dict)
     running: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
     layers: list[int] = field(default_factory=list)
+    is_compact: bool = False
 
 
 def main(configuration_path: str) -> None:
@@ -111,7 +113,6 @@ def _settle(zygote: Zygote) -> None:
     zygote.modules = preloading.modules_below(zygote.folders)
     gc.collect()
     gc.freeze()
-    linux.collapse_memory()
 
 
 def _wait(descriptors: list[int], seconds: float) -> list[int]:
@@ -163,6 +164,10 @@ def _answer(zygote: Zygote, connection: socket.socket) -> None:
 
 
 def _start_action(zygote: Zygote, request: dict, descriptors: list[int], connection: socket.socket) -> None:
+    if not zygote.is_compact:
+        # Not before: of a zygote that only others are forked from, these share the memory as it is.
+        linux.collapse_memory()
+        zygote.is_compact = True
     parent = os.getpid()
     process = os.fork()
     if not process:
