@@ -50,17 +50,18 @@ lowering.register_backend("OracleBackend", OurBackend)
 
 
 def tag(program: torch.export.ExportedProgram) -> list[str]:
-    """Each run of delegated nodes is a partition."""
+    """Each run of delegated nodes is a partition, in the bodies of control flow as well."""
     tags: list[str] = []
-    running = False
-    for node in program.graph.nodes:
-        if node.op == "call_function":
-            delegated = any(name in node.name for name in DELEGATED)
-            if delegated and not running:
-                tags.append(f"run_{len(tags)}")
-            if delegated:
-                node.meta["delegation_tag"] = tags[-1]
-            running = delegated
+    for module in program.graph_module.modules():
+        running = False
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            if node.op == "call_function":
+                delegated = any(name in node.name for name in DELEGATED)
+                if delegated and not running:
+                    tags.append(f"run_{len(tags)}")
+                if delegated:
+                    node.meta["delegation_tag"] = tags[-1]
+                running = delegated
     return tags
 
 
@@ -75,11 +76,9 @@ class Theirs(their_partitioner.Partitioner):
 
 class Ours(lowering.Partitioner):
     def partition(self, exported_program):  # type: ignore[no-untyped-def]
-        from rules_executorch.lowering.delegation.partitioning import tag_constant_data
-
         spec = lowering.DelegationSpec("OracleBackend", [lowering.CompileSpec("speed", b"high")])
         tags = tag(exported_program)
-        tag_constant_data(exported_program)
+        lowering.tag_constant_data(exported_program)
         return lowering.PartitionResult(exported_program, dict.fromkeys(tags, spec))
 
 
@@ -102,13 +101,43 @@ class Chain(nn.Module):
         return x
 
 
-MODELS = {"gate": Gate, "chain": Chain}
+class Shared(nn.Module):
+    """Two partitions use a constant that nothing else uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(torch.tanh(x) * self.scale + 1) * self.scale
+
+
+class Stateful(nn.Module):
+    """State beside delegates. (Where these read it, or make its new value, ExecuTorch fails or drops them.)"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.ones(2, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total.copy_(self.total + torch.tanh(x))
+        return x + torch.sigmoid(x + 1)
+
+
+class Branches(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.cond(x.sum() > 0, lambda x: torch.tanh(x) + 1, lambda x: torch.sigmoid(x) - x, (x,))
+        return torch.tanh(y)
+
+
+MODELS = {"gate": Gate, "chain": Chain, "shared": Shared, "stateful": Stateful, "branches": Branches, "dynamic": Gate}
 
 
 @functools.cache
 def programs(name: str) -> tuple[ProgramFile, ProgramFile]:
     torch.manual_seed(0)
-    exported = torch.export.export(MODELS[name](), (torch.randn(2, 4),))
+    dynamic = ({0: torch.export.Dim("batch", min=1, max=8)},) if name == "dynamic" else None
+    exported = torch.export.export(MODELS[name](), (torch.randn(2, 4),), dynamic_shapes=dynamic)
     config = exir.EdgeCompileConfig(_check_ir_validity=False, preserve_ops=[torch.ops.aten.linear.default])
     theirs = exir.to_edge(exported, compile_config=config).to_backend(Theirs()).to_executorch()
     ours = lowering.to_edge(exported).to_backend(Ours()).to_executorch()
