@@ -60,7 +60,7 @@ def trace(
     try:
         with warnings.catch_warnings():
             # Recurrent layers list their weights anew whenever these are replaced: no state of the model's.
-            warnings.filterwarnings("ignore", r"The tensor attributes? (self\.\S*_flat_weights\[\d+\],? )+w\w+ assigned")
+            warnings.filterwarnings("ignore", r"The tensor attributes? (self\.\S*_flat_weights\[\d+\],? )+w")
             program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
     except Exception as error:
         raise _explained(error, module, name) from error

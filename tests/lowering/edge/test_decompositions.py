@@ -49,9 +49,11 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "isin": (torch.isin, (TIES, torch.tensor([1, 5]))), "searchsorted": (torch.searchsorted, (r(9).sort()[0], r(2, 3))),
     "isin many": (torch.isin, (i(4, 5, below=99), i(50, below=98))),
     "searchsorted of each row": (torch.searchsorted, (r(3, 9).sort()[0], r(3, 20))),
-    "searchsorted of ties": (lambda s, x: torch.searchsorted(s, x, right=True), (i(16, below=5).sort()[0], i(9, below=6))),
+    "searchsorted of ties": (lambda s, x: torch.searchsorted(s, x, right=True),
+        (i(16, below=5).sort()[0], i(9, below=6))),
     "searchsorted of a number": (lambda s: torch.searchsorted(s, 0.5, out_int32=True), (r(8).sort()[0],)),
-    "searchsorted of nan": (torch.searchsorted, (torch.tensor([1.0, 2.0, math.nan]), torch.tensor([math.nan, 0.0, 3.0]))),
+    "searchsorted of nan": (torch.searchsorted,
+        (torch.tensor([1.0, 2.0, math.nan]), torch.tensor([math.nan, 0.0, 3.0]))),
     "searchsorted in nothing": (torch.searchsorted, (r(0), r(3))),
     "bucketize": (lambda x, b: torch.bucketize(x, b, right=True), (r(2, 3), r(9).sort()[0])),
     **{
@@ -74,7 +76,8 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "embedding_bag max": (lambda j, w: F.embedding_bag(j, w, torch.tensor([0, 3]), mode="max"),
         (i(6, below=5), r(5, 4))),
     "embedding_bag max and padding": (
-        lambda j, w: F.embedding_bag(j, w, torch.tensor([0, 2, 2, 6]), mode="max", padding_idx=1, include_last_offset=True),
+        lambda j, w: F.embedding_bag(
+            j, w, torch.tensor([0, 2, 2, 6]), mode="max", padding_idx=1, include_last_offset=True),
         (i(6, below=3), r(5, 4))),
     "embedding_bag weighted": (lambda j, w, s: F.embedding_bag(j, w, mode="sum", per_sample_weights=s),
         (i(3, 4, below=5), r(5, 4), r(3, 4))),
