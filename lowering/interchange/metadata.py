@@ -3,7 +3,8 @@
 Kept are the source of a node (stack trace, module stack, the torch function), its debug handle, the
 sizes that it is the first to produce, and what the user noted under "custom". File names in stack
 traces become relative to the import root that they were found under, so that a program does not
-depend on the folder in which it was exported.
+depend on the folder in which it was exported. Frames of code that torch generated are left out: no file
+has their lines, and their names are numbered through the life of a process.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv, _free_unbacked_symbo
 from .interning import Table
 
 _FRAME = re.compile(r'^(?=[ \t]*File ")', re.MULTILINE)
+_GENERATED = re.compile(r'[ \t]*File "<eval_with_key>')
 _FILE = re.compile(r'^([ \t]*File ")([^"\n]*)(")')
 
 
@@ -51,7 +53,8 @@ class MetadataWriter:
     def _trace(self, trace: str) -> list[int]:
         known = self._traces.get(trace)
         if known is None:
-            known = [self.frames.add(frame, frame) for frame in map(_relative_frame, _FRAME.split(trace)) if frame]
+            frames = [frame for frame in _FRAME.split(trace) if frame and not _GENERATED.match(frame)]
+            known = [self.frames.add(frame, frame) for frame in map(_relative_frame, frames)]
             self._traces[trace] = known
         return known
 
