@@ -20,6 +20,7 @@ from torch.export import ExportedProgram
 
 from ..errors import LoweringError
 from .backend import CompileSpec, DelegationSpec, Partitioner, PartitionResult, backend
+from .constants import copy_constant_work
 from .cut import cut_partitions
 from .graph_copy import attribute_of, copy_program
 from .lowered_module import LoweredBackendModule
@@ -141,6 +142,7 @@ def _partition(
     tagged = result.tagged_exported_program
     if check_purity:
         _check_same_graph(program.graph_module, tagged.graph_module, type(partitioner).__name__)
+    copy_constant_work(tagged)
     return cut_partitions(tagged, result.partition_tags, data=program)
 
 
