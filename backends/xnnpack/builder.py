@@ -55,21 +55,24 @@ class Builder:
 
     def derived(
         self, source: Value, function: Callable[[torch.Tensor], torch.Tensor], sizes: Sequence[int], *,
-        channels: tuple[int, int] | None = None,
+        channels: tuple[int, int] | None = None, groups: int = 1,
     ) -> Value:  # fmt: skip
         """The constant that `function` makes of another, rearranging its elements.
 
         `channels` are the dimension of the output channels before and after: where the constant is
-        quantized along it, the result is quantized too.
+        quantized along it, the result is quantized too. After, they are those of all `groups` in turn.
         """
         data, integers = need_constant(source), source.integers
         if integers is not None:
             quantization, from_integers = integers.quantization, need_constant(integers)
             assert quantization is not None
-            if quantization.scale is None:
+            if (scales := quantization.scales) is not None:
                 moves = channels is not None and channels[0] == quantization.channel_dim
                 kept = moves and quantization.group_size is None and integers.dtype == DataType.QCINT8
-                quantization = replace(quantization, channel_dim=channels[1]) if kept else None  # type: ignore[index]
+                moved = replace(
+                    quantization, channel_dim=channels[1] if channels else 0, scales=lambda: scales().repeat(groups)
+                )  # fmt: skip
+                quantization = moved if kept else None
             integers = quantization and Value(
                 tuple(sizes), integers.dtype, lambda: function(from_integers()), quantization
             )  # fmt: skip

@@ -25,7 +25,7 @@ def quantize(graph: Graph) -> Graph:
     """Use integers wherever XNNPACK has the node for them; what is left converts to floats and back."""
     if not any(node.kind == "Convert" for node in graph.nodes):
         return graph
-    return _without_loose_ends(_dynamic(_static(move_integers(graph))))
+    return _without_loose_ends(_dynamic(_view_first(_static(move_integers(graph)))))
 
 
 def _static(graph: Graph) -> Graph:
@@ -110,6 +110,21 @@ def _is_usable(integers: Value | None, types: tuple[DataType, ...]) -> bool:
     except Unsupported:
         return False
     return True
+
+
+def _view_first(graph: Graph) -> Graph:
+    """What is quantized dynamically and then viewed, as a row is that becomes an image, is viewed before it."""
+    producers = graph.producers()
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        source = _dynamically_from(node, producers) if node.kind == "StaticReshape" else None
+        if source is not None:
+            view = replace(source, sizes=node.result.sizes)
+            rows = replace(view, dtype=DataType.QDINT8, quantization=Quantization())
+            nodes += [replace(node, operands=(source,), results=(view,)), Node("Convert", (view,), (rows,))]
+            node = Node("Convert", (rows,), node.results)
+        nodes.append(node)
+    return replace(graph, nodes=tuple(nodes))
 
 
 def _dynamic(graph: Graph) -> Graph:

@@ -30,7 +30,9 @@ _PRODUCTS = {
     aten.conv2d.padding: 0,
     aten.conv_transpose2d.input: 1,
 }
-_DYNAMIC_PRODUCTS = frozenset({aten.linear.default, aten.conv2d.default})
+_DYNAMIC_PRODUCTS = frozenset(
+    {aten.linear.default, aten.conv1d.default, aten.conv2d.default, aten.conv1d.padding, aten.conv2d.padding}
+)  # fmt: skip
 _BINARY = frozenset(
     {aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor}
 )  # fmt: skip

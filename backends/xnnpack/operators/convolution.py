@@ -79,9 +79,8 @@ def _transposed(
         w = w.reshape(groups, inputs // groups, group_outputs, height, width)
         return w.permute(0, 2, 3, 4, 1).reshape(groups * group_outputs, height, width, inputs // groups)
 
-    channels = (1, 0) if groups == 1 else None
     sizes_ = (groups * group_outputs, height, width, inputs // groups)
-    reordered = b.derived(weight, filters, sizes_, channels=channels)
+    reordered = b.derived(weight, filters, sizes_, channels=(1, 0), groups=groups)
     window = _window(stride, padding, dilation, (height, width), output_padding)
     return b.node(
         "ConvTranspose2d", [x, reordered, bias], sizes, layout=Layout.CHANNELS_LAST, **window,

@@ -64,6 +64,9 @@ WITH_INTEGERS: dict[str, tuple[set[str], Callable[[], tuple[nn.Module, tuple[int
     "conv of one dimension": ({"Conv2d"}, lambda: sequence(nn.Conv1d(4, 6, 3), nn.ReLU(), of=(2, 4, 9))),
     "depthwise": ({"DepthwiseConv2d"}, lambda: sequence(nn.Conv2d(4, 8, 3, groups=4), of=(1, 4, 6, 6))),
     "transposed": ({"ConvTranspose2d"}, lambda: sequence(nn.ConvTranspose2d(4, 6, 3, stride=2), of=(1, 4, 5, 5))),
+    "transposed of groups": (
+        {"ConvTranspose2d"}, lambda: sequence(nn.ConvTranspose2d(4, 6, 3, stride=2, groups=2), of=(1, 4, 5, 5)),
+    ),
     "add": ({"Add"}, lambda: between_rows(lambda x: x + x.reshape(2, 3, 16))),
     "subtract": ({"Subtract"}, lambda: between_rows(lambda x: x - x.reshape(2, 3, 16))),
     "multiply": ({"Multiply"}, lambda: between_rows(lambda x: x * x.reshape(2, 3, 16))),
@@ -189,6 +192,15 @@ def test_dynamic_convolutions_may_share_their_input(
     session, inputs, (graph,) = quantized(Both(), (1, 3, 8, 8), monkeypatch, dynamic=True)
     products = [node.operands[0].dtype for node in graph.nodes if node.kind in ("Conv2d", "FullyConnected")]
     assert products == [DataType.QDINT8] * 2
+    compare(session, inputs, 0.05)
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_a_dynamic_convolution_of_one_dimension_is_one_of_two(kernel: int, monkeypatch: pytest.MonkeyPatch):
+    torch.manual_seed(0)
+    session, inputs, (graph,) = quantized(nn.Conv1d(4, 6, kernel), (2, 4, 9), monkeypatch, dynamic=True)
+    products = {node.operands[0].dtype for node in graph.nodes if node.kind in ("Conv2d", "FullyConnected")}
+    assert products == {DataType.QDINT8}
     compare(session, inputs, 0.05)
 
 
