@@ -114,10 +114,16 @@ def quantized(program: torch.export.ExportedProgram, inputs: Any, *, dynamic: bo
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     config = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=dynamic)
-    prepared = prepare_pt2e(program.module(), XNNPACKQuantizer().set_global(config))
+    module = program.module()
+    state = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    prepared = prepare_pt2e(module, XNNPACKQuantizer().set_global(config))
     with torch.no_grad():
         prepared(*inputs)
-    return convert_pt2e(prepared)
+        converted = convert_pt2e(prepared)
+        for name, buffer in converted.named_buffers():  # both have run the model, and so written to its cache
+            if name in state:
+                buffer.copy_(state[name])
+    return converted
 
 
 def run(path: Path, inputs: Any, expected: torch.Tensor) -> dict:
