@@ -102,12 +102,15 @@ def ops_to_keep(
 
 
 def lower_to_backends(
-    programs: Mapping[str, ExportedProgram], partitioner: Delegations | Mapping[str, Delegations]
+    programs: Mapping[str, ExportedProgram],
+    partitioner: Delegations | Mapping[str, Delegations],
+    *,
+    check_purity: bool = True,
 ) -> dict[str, ExportedProgram]:
     """to_backend over all methods; methods for which nothing is said pass through."""
     by_method = {name: delegations_of(partitioner, name, programs) for name in programs}
     by_method = {name: delegations for name, delegations in by_method.items() if delegations}
-    return dict(to_backend(programs, by_method)) if by_method else dict(programs)
+    return dict(to_backend(programs, by_method, check_purity=check_purity)) if by_method else dict(programs)
 
 
 def delegations_of(
@@ -160,12 +163,15 @@ class EdgeProgramManager:
         programs = transform_all(self._programs, passes)
         return EdgeProgramManager(programs, self._constant_methods, compile_config or self.compile_config)
 
-    def to_backend(self, partitioner: Delegations | Mapping[str, Delegations]) -> EdgeProgramManager:
+    def to_backend(
+        self, partitioner: Delegations | Mapping[str, Delegations], *, check_purity: bool = True
+    ) -> EdgeProgramManager:
         """Delegate: one partitioner (or DelegationSpec, or list of them) for all methods, or a mapping.
 
         Methods that the mapping leaves out pass through. Each backend is called once for all methods.
+        Without `check_purity`, partitioners may change the graph that they tag.
         """
-        programs = lower_to_backends(self._programs, partitioner)
+        programs = lower_to_backends(self._programs, partitioner, check_purity=check_purity)
         return EdgeProgramManager(programs, self._constant_methods, self.compile_config)
 
     def to_executorch(self, config: ExecutorchBackendConfig | None = None) -> ExecutorchProgramManager:

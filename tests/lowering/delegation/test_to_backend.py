@@ -9,6 +9,7 @@ from rules_executorch.lowering.delegation.lowered_module import LoweredBackendMo
 from rules_executorch.lowering.delegation.partitioning import partition_supported
 from rules_executorch.lowering.delegation.to_backend import MethodProgramsPartitionerSpec, to_backend
 from rules_executorch.lowering.errors import LoweringError
+from rules_executorch.lowering.program import EdgeProgramManager
 from support.delegation import (
     OtherRecorder,
     Recorder,
@@ -161,6 +162,9 @@ def test_a_partitioner_may_change_the_graph_where_that_is_asked_for() -> None:
     delegated = to_backend(program, Impure(), check_purity=False)
     assert (delegated.module()(X) - program.module()(X)).abs().max() > 0.1
     assert [node.target for node in program.graph.nodes if node.name == "sin"] == [torch.ops.aten.sin.default]
+    with pytest.raises(LoweringError, match="Impure changed the graph"):
+        EdgeProgramManager(program).to_backend(Impure())
+    assert delegates_of(EdgeProgramManager(program).to_backend(Impure(), check_purity=False).exported_program())
 
 
 def test_a_partitioner_sees_no_data() -> None:
