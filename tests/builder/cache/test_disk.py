@@ -98,6 +98,7 @@ _results = st.builds(
     st.dictionaries(st.text("ab/é\n", max_size=5), st.builds(OutputFile, _digests, st.booleans()), max_size=3),
     st.none() | _digests,
     st.none() | _digests,
+    st.booleans(),
 )
 
 
