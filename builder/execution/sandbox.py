@@ -153,10 +153,19 @@ def link_files(
 
 
 def _make_places(root: Path, command: Command) -> None:
-    """Make folder `root` with an empty file or folder where each input is going to be mounted."""
+    """Make folder `root` with an empty file or folder where each input is going to be mounted.
+
+    The files are links to one: a file system is slow at finding numbers for hundreds of new ones when as many,
+    those of the action before, were just removed.
+    """
     _make_folders(root, (*command.files, *command.outputs, *(f".toolchain/{name}/" for name in command.trees)))
+    empty = root.with_name("empty")
+    empty.touch()
     for path in command.files:
-        os.close(os.open(root / path, os.O_CREAT | os.O_WRONLY))
+        try:
+            os.link(empty, root / path)
+        except OSError:  # File systems limit how many links a file has.
+            (root / path).touch()
 
 
 def _copy_files(root: Path, command: Command) -> None:
