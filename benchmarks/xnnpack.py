@@ -4,9 +4,11 @@
 
 `:int8` is a model quantized statically, `:dynamic` with scales chosen at run time: by torchao and
 ExecuTorch's quantizer, so that both engines are given the same program.
-Each figure is the median of runs in fresh processes, the two engines in turn. Seconds are from the
-exported program to bytes. Nodes are operators on tensors; arithmetic is that of products and
-convolutions, in multiplications and additions; latency is on the official runtime.
+
+Seconds are from the exported program to bytes on disk, the median of up to `--repeat` runs in a process of its own
+for each engine and model, after a small model; when runs have taken 20 seconds together, there are no more of them.
+Nodes are operators on tensors; arithmetic is that of products and convolutions, in multiplications. Latency is
+the median on the official runtime, of both programs in one process, in turn.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ import argparse
 import gc
 import json
 import math
+import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +30,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import models  # noqa: E402
 from lowering import planned_bytes  # noqa: E402
-from measure import Stopwatch, in_child, latency_ms, medians, versions  # noqa: E402
+from measure import Stopwatch, in_child, versions  # noqa: E402
 
 ENGINES = ("executorch", "rules_executorch")
 
@@ -35,7 +39,7 @@ _QUANTIZED = (
     "decoder_step:dynamic",
 )  # fmt: skip
 
-aten = torch.ops.aten
+_ENOUGH = 20.0  # seconds of lowering after which a model is not lowered again
 
 
 def lower_with_executorch(program: torch.export.ExportedProgram, watch: Stopwatch, path: Path) -> Any:
@@ -77,32 +81,33 @@ class Named(torch.nn.Module):
         return self.model(*inputs)
 
 
-def measure(engine: str, model: str) -> dict:
-    """Lower `model` in this process, once, after a small model that warms the imports up."""
+def measure(engine: str, model: str, folder: Path, repeat: int) -> dict:
+    """Lower `model` in this process, after a small model that warms the imports up, to `<folder>/<engine>.pte`."""
     lower = {"executorch": lower_with_executorch, "rules_executorch": lower_with_ours}[engine]
     torch.set_num_threads(2)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.pte"
-        small = torch.nn.Linear(2, 2).eval()
-        lower(torch.export.export(small, (torch.randn(1, 2),)), Stopwatch(), path)
-        name, _, quantization = model.partition(":")
-        module, inputs = models.make(name)
+    path = folder / f"{engine}.pte"
+    lower(torch.export.export(torch.nn.Linear(2, 2).eval(), (torch.randn(1, 2),)), Stopwatch(), path)
+    name, _, quantization = model.partition(":")
+    module, inputs = models.make(name)
+    program = torch.export.export(Named(module), inputs)
+    if quantization:
+        module = quantized(program, inputs, dynamic={"int8": False, "dynamic": True}[quantization])
         program = torch.export.export(Named(module), inputs)
-        if quantization:
-            module = quantized(program, inputs, dynamic={"int8": False, "dynamic": True}[quantization])
-            program = torch.export.export(Named(module), inputs)
+    seconds: list[float] = []
+    while len(seconds) < repeat and sum(seconds) < _ENOUGH:
         gc.collect()
         watch = Stopwatch()
         delegated = lower(program, watch, path)
-        with torch.no_grad():
-            expected = module(*inputs)
-        return {
-            "seconds": watch.seconds["lower"],
-            "pte_bytes": path.stat().st_size,
-            "planned_bytes": planned_bytes(path),
-            **shares(delegated),
-            **run(path, inputs, expected),
-        }
+        seconds.append(watch.seconds["lower"])
+    with torch.no_grad():
+        torch.save((inputs, module(*inputs)), folder / "call.pt")
+    return {
+        "seconds": statistics.median(seconds),
+        "runs": len(seconds),
+        "pte_bytes": path.stat().st_size,
+        "planned_bytes": planned_bytes(path),
+        **shares(delegated),
+    }
 
 
 def quantized(program: torch.export.ExportedProgram, inputs: Any, *, dynamic: bool) -> torch.nn.Module:
@@ -126,13 +131,23 @@ def quantized(program: torch.export.ExportedProgram, inputs: Any, *, dynamic: bo
     return converted
 
 
-def run(path: Path, inputs: Any, expected: torch.Tensor) -> dict:
-    """Latency and error against eager, on the official runtime."""
+def run(folder: Path) -> dict[str, dict]:
+    """By engine, latency and error against eager on the official runtime: calls of the two programs in turn."""
     from executorch.runtime import Runtime
 
-    method = Runtime.get().load_program(path).load_method("forward")
-    error = (method.execute(list(inputs))[0] - expected).abs().max().item()
-    return {"latency_ms": latency_ms(lambda: method.execute(list(inputs)), 2.0), "max_error": error}
+    torch.set_num_threads(2)
+    inputs, expected = torch.load(folder / "call.pt")
+    programs = {engine: Runtime.get().load_program(folder / f"{engine}.pte") for engine in ENGINES}
+    methods = {engine: program.load_method("forward") for engine, program in programs.items()}
+    errors = {e: (m.execute(list(inputs))[0] - expected).abs().max().item() for e, m in methods.items()}
+    times: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+    end = time.perf_counter() + 4.0
+    while len(times[ENGINES[0]]) < 5 or time.perf_counter() < end:
+        for engine, method in methods.items():
+            start = time.perf_counter()
+            method.execute(list(inputs))
+            times[engine].append((time.perf_counter() - start) * 1000)
+    return {e: {"latency_ms": statistics.median(times[e]), "max_error": errors[e]} for e in ENGINES}
 
 
 def shares(program: torch.export.ExportedProgram) -> dict:
@@ -183,21 +198,22 @@ def arithmetic(node: torch.fx.Node) -> int:
 def table(results: dict[str, dict[str, dict]]) -> str:
     """The results as a Markdown table: a row a model and engine, and a row of ratios."""
     lines = [
-        "| model | engine | lower s | partitions | nodes inside | nodes outside | arithmetic inside "
-        "| .pte MB | planned kB | latency ms | error |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| model | engine | lower s (runs) | partitions | nodes inside | nodes outside | delegated | arithmetic "
+        "| .pte kB | planned kB | latency ms | error |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for model, by_engine in results.items():
         for engine in ENGINES:
             r = by_engine[engine]
+            share = r["nodes_inside"] / (r["nodes_inside"] + r["nodes_outside"])
             lines.append(
-                f"| {model} | {engine} | {r['seconds']:.2f} | {r['partitions']} | {r['nodes_inside']} "
-                f"| {r['nodes_outside']} | {r['arithmetic']:.0%} | {r['pte_bytes'] / 1e6:.2f} "
-                f"| {r['planned_bytes'] / 1e3:.0f} | {r['latency_ms']:.2f} | {r['max_error']:.1e} |"
+                f"| {model} | {engine} | {r['seconds']:.2f} ({r['runs']}) | {r['partitions']} | {r['nodes_inside']} "
+                f"| {r['nodes_outside']} | {share:.0%} | {r['arithmetic']:.0%} | {r['pte_bytes'] / 1e3:.1f} "
+                f"| {r['planned_bytes'] / 1e3:.1f} | {r['latency_ms']:.2f} | {r['max_error']:.1e} |"
             )
         theirs, ours = (by_engine[e] for e in ENGINES)
         lines.append(
-            f"| {model} | ratio | **{theirs['seconds'] / ours['seconds']:.0f}×** | | | | "
+            f"| {model} | ratio | **{theirs['seconds'] / ours['seconds']:.0f}×** | | | | | "
             f"| {theirs['pte_bytes'] / ours['pte_bytes']:.2f}× | {theirs['planned_bytes'] / ours['planned_bytes']:.2f}× "
             f"| **{theirs['latency_ms'] / ours['latency_ms']:.2f}×** | |"
         )
@@ -207,21 +223,23 @@ def table(results: dict[str, dict[str, dict]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=",".join((*models.MODELS, *_QUANTIZED)), help="comma-separated")
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each engine and model (default 3)")
-    parser.add_argument("--child", nargs=2, metavar=("ENGINE", "MODEL"), help=argparse.SUPPRESS)
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each engine and model, at most (default 3)")
+    parser.add_argument("--child", nargs="+", metavar="ARGUMENT", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        print(json.dumps(measure(*options.child)))
+        folder, *lowering = options.child
+        print(json.dumps(measure(*lowering, Path(folder), options.repeat) if lowering else run(Path(folder))))
         return
     results: dict[str, dict[str, dict]] = {}
     for model in options.models.split(","):
-        runs: dict[str, list[dict]] = {engine: [] for engine in ENGINES}
-        for _ in range(options.repeat):
-            for engine in ENGINES:
-                runs[engine].append(in_child(__file__, "--child", engine, model))
-                print(f"{model} {engine}: {runs[engine][-1]['seconds']:.2f} s", file=sys.stderr)
-        results[model] = {engine: medians(runs[engine]) for engine in ENGINES}
-    print(f"{versions()}; median of {options.repeat}\n\n{table(results)}")
+        with tempfile.TemporaryDirectory() as folder:
+            child = (__file__, "--repeat", str(options.repeat), "--child", folder)
+            lowered = {engine: in_child(*child, engine, model) for engine in ENGINES}
+            ran = in_child(*child)
+        results[model] = {engine: {**lowered[engine], **ran[engine]} for engine in ENGINES}
+        seconds = ", ".join(f"{engine} {lowered[engine]['seconds']:.2f} s" for engine in ENGINES)
+        print(f"{model}: {seconds}", file=sys.stderr)
+    print(f"{versions()}\n\n{table(results)}")
 
 
 if __name__ == "__main__":
