@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import errno
 import gc
+import glob
 import json
 import os
 import resource
@@ -244,7 +245,8 @@ def _start_layer(zygote: Zygote, request: dict, listener: int, connection: socke
 
 
 def _be_layer(zygote: Zygote, request: dict, listener: socket.socket) -> None:
-    folder = os.path.realpath(request["path"]) + ".files"
+    # Not by the socket's name alone: the one that this replaces may still be about to remove its own.
+    folder = f"{os.path.realpath(request['path'])}-{os.getpid()}.files"
     try:
         layer = Zygote(listener, request["path"], zygote.idle_seconds, zygote.site_packages)
         layer.folders = [*zygote.folders, folder]
@@ -294,7 +296,8 @@ def _remove_leftovers(folder: str) -> None:
             for name in (entry.path, f"{entry.path}.log"):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name)
-            shutil.rmtree(f"{entry.path}.files", ignore_errors=True)
+            for copies in glob.glob(f"{glob.escape(entry.path)}-*.files"):
+                shutil.rmtree(copies, ignore_errors=True)
     os.close(descriptor)
 
 

@@ -465,6 +465,22 @@ def test_what_killed_zygotes_left_is_removed_by_the_next(bench: Bench) -> None:
     assert len(sockets) == 2
 
 
+def test_a_zygote_that_is_replaced_takes_none_of_the_other_ones_files_along(bench: Bench) -> None:
+    def copies() -> set[Path]:
+        return {path for path in bench.workers.folder.iterdir() if path.name.endswith(".files")}
+
+    bench.write(tool=_WHERE)
+    bench.warm()
+    first = copies()
+    # As where a file of the toolchain has changed: the old ones end some time after the new ones were started.
+    for path in bench.workers.folder.iterdir():
+        if path.is_socket():
+            path.unlink()
+    bench.warm()
+    (own,) = copies() - first
+    assert (own / "w/warm.py").is_file()
+
+
 def _is_listened_to(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
         try:
