@@ -48,7 +48,9 @@ def merge_cc(infos: Iterable[CcInfo]) -> CcInfo:
     )
 
 
-def compile_sources(ctx: RuleContext, sources: Iterable[Artifact], info: CcInfo, copts: Sequence[str]) -> list[Artifact]:
+def compile_sources(
+    ctx: RuleContext, sources: Iterable[Artifact], info: CcInfo, copts: Sequence[str]
+) -> list[Artifact]:
     """Declare one action for each source file; the object files.
 
     Every source sees all headers of `info`, and no other source: a change in one compiles that one.

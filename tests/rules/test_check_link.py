@@ -106,9 +106,10 @@ def test_kernels_that_a_linked_delegate_brings_are_there(lists: None) -> None:
     brings = [{**LIBRARIES[1], "kernels": ["int8.txt"]}]
     question = {"models": [MODEL], "backends": [DSP], "libraries": brings, "kernel_libraries": []}
     question["kernels"] = [{"label": "@et//:runtime", "kernels": ["stock.txt"]}]
-    assert needed_libraries(question, {"m.report.json": {"delegates": ["DspBackend"], "operators": ["q::add.out"]}}) == brings
+    report = {"delegates": ["DspBackend"], "operators": ["q::add.out"]}
+    assert needed_libraries(question, {"m.report.json": report}) == brings
     with pytest.raises(LinkError, match="q::add.out"):
-        needed_libraries(question, {"m.report.json": {"delegates": [], "operators": ["q::add.out"]}})
+        needed_libraries(question, {"m.report.json": {**report, "delegates": []}})
 
 
 def test_a_response_file_gives_a_real_compiler_its_arguments_unchanged(tmp_path: Path) -> None:

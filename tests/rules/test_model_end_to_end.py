@@ -153,6 +153,11 @@ executorch_model(name = "int8", model = "int8:make", deps = [":int8_py"], method
 [executorch_cc_library(name = name + "_program", model = ":" + name) for name in ("m", "int8")]
 cc_library(name = "main", srcs = ["main.cc"], alwayslink = True, deps = ["@rules_executorch//runtime:executorch"])
 [cc_binary(name = name + "_app", deps = [":main", ":%s_program" % name]) for name in ("m", "int8")]
+
+# A device's runtime that has few kernels.
+cc_library(name = "few", kernels = ["few.txt"])
+executorch_cc_library(name = "few_program", model = ":int8", runtime = [":few"])
+cc_binary(name = "few_app", deps = [":few_program"])
 """
 INT8 = """
 import torch
@@ -178,10 +183,15 @@ int main() {
 
 def test_an_app_has_those_libraries_of_kernels_that_its_model_calls(built: Workspace) -> None:
     text = FILES["BUILD"] + APPS
-    write_files(built.root, {"BUILD": text, "int8.py": INT8, "main.cc": MAIN})
+    write_files(built.root, {"BUILD": text, "int8.py": INT8, "main.cc": MAIN, "few.txt": "aten::add.out\n"})
     built.ran("//:m_app", "//:int8_app")
     answers = [subprocess.run([built.root / f"build-out/{n}_app"], capture_output=True, text=True) for n in ("m", "int8")]
     assert [answer.stdout for answer in answers] == ["no\n", "yes\n"], answers
+    refused = built.build("//:few_app")
+    assert refused.returncode == 1
+    message = "@w//:few_program calls kernel quantized_decomposed::quantize_per_tensor.out, which no library registers"
+    assert message in refused.stdout + refused.stderr
+    assert "note: libraries that say which kernels they register: @w//:few (1)" in refused.stdout + refused.stderr
 
 
 def test_a_module_that_is_not_declared_cannot_be_imported(built: Workspace) -> None:
