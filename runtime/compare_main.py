@@ -101,7 +101,8 @@ def _compare_all(
     try:
         program = LoadedProgram(program_file, backends)
         if missing := [name for name in expectations if name not in program.methods]:
-            print(f"error: {program_file} lacks method {missing[0]}; it has {', '.join(program.methods)}", file=sys.stderr)
+            known = ", ".join(program.methods)
+            print(f"error: {program_file} lacks method {missing[0]}; it has {known}", file=sys.stderr)
             return 1
         # All methods are compared even if the first is wrong: together they tell more.
         results = [_compare_method(program, name, each, tolerance) for name, each in expectations.items()]
@@ -130,8 +131,8 @@ def _compare_method(
 
 def _described(inputs: Sequence[Any]) -> str:
     return ", ".join(
-        f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}" if isinstance(value, torch.Tensor) else str(value)
-        for value in inputs
+        f"{str(each.dtype).removeprefix('torch.')}{list(each.shape)}" if isinstance(each, torch.Tensor) else str(each)
+        for each in inputs
     )
 
 

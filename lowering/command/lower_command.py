@@ -44,7 +44,8 @@ def run(arguments: argparse.Namespace) -> None:
     _export(session, arguments)
     session.save_to_pte(arguments.out)
     with replacing(arguments.report) as temporary:
-        temporary.write_text(json.dumps(report(session, arguments.out.stat().st_size), indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(report(session, arguments.out.stat().st_size), indent=1)
+        temporary.write_text(text + "\n", encoding="utf-8")
 
 
 def _export(session: ExportSession, arguments: argparse.Namespace) -> None:
@@ -58,7 +59,8 @@ def _export(session: ExportSession, arguments: argparse.Namespace) -> None:
     with caching(FolderCache(arguments.known, Path(arguments.keep).expanduser())) as tally:
         session.export()
     if total := tally.preprocessed + tally.cached:
-        print(f"{total} partition{'s' * (total != 1)}: {tally.preprocessed} preprocessed, {tally.cached} from the cache")
+        partitions = f"{total} partition{'s' * (total != 1)}"
+        print(f"{partitions}: {tally.preprocessed} preprocessed, {tally.cached} from the cache")
 
 
 def _source(config: LowerConfig, recipe: ExportRecipe) -> dict[str, Model] | dict[str, ExportedProgram]:

@@ -47,7 +47,9 @@ def _copy_graph(graph_module: torch.fx.GraphModule) -> tuple[torch.fx.Graph, dic
     return graph, attributes
 
 
-def copy_node(graph: torch.fx.Graph, node: torch.fx.Node, nodes: Mapping[torch.fx.Node, torch.fx.Node]) -> torch.fx.Node:
+def copy_node(
+    graph: torch.fx.Graph, node: torch.fx.Node, nodes: Mapping[torch.fx.Node, torch.fx.Node]
+) -> torch.fx.Node:
     """A copy of a node; of a placeholder, under its own name, to which signatures refer, even if it is Python's too."""
     copied = graph.node_copy(node, nodes.__getitem__)
     if node.op == "placeholder":

@@ -46,9 +46,9 @@ def partition_supported(
     """Tag all that `supports` accepts, in as few partitions as can be had without cycles.
 
     `worth` may refuse a group, for instance one whose transfer costs more than its computation
-    saves; `belongs` says which nodes are not to be separated from others. `supports` is asked once for each call_function node except `getitem` and calls of
-    delegates, also in the bodies of control flow. Constants go along with the groups that use
-    them, and, with `own_mutated_buffers`, so does state. With `share_constants`, a partition has
+    saves; `belongs` says which nodes are not to be separated from others. `supports` is asked once
+    for each call_function node except `getitem` and calls of delegates, also in the bodies of
+    control flow. Constants go along with the groups that use them, and, with `own_mutated_buffers`, so does state. With `share_constants`, a partition has
     those too that are used outside as well; without, they are its inputs.
     """
     tags: dict[str, DelegationSpec] = {}

@@ -139,7 +139,8 @@ def _check_users(node: torch.fx.Node, name: str, tags: set[str | None]) -> None:
         )
     if len(tags) > 1 and node.meta.get("no_copy"):
         raise LoweringError(
-            f"{name!r} must not be copied (no_copy), but several partitions use it: {', '.join(sorted(map(str, tags)))}",
+            f"{name!r} must not be copied (no_copy), but several partitions use it: "
+            f"{', '.join(sorted(map(str, tags)))}",
             node=node,
             remedies=["do not tag it: it is then passed to the partitions as an input"],
         )

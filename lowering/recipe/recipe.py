@@ -85,7 +85,7 @@ class ExportRecipe:
 
     @property
     def starts_with_model(self) -> bool:
-        """Whether it says something of what is before the exported program: its quantization, its tracing, its passes."""
+        """Whether it says something of what is before the exported program: quantization, tracing, passes."""
         stages = self.pipeline_stages or ()
         before_edge = (StageType.SOURCE_TRANSFORM, StageType.QUANTIZE, StageType.TORCH_EXPORT)
         return bool(self.quantization_recipe or self.aten_transform_passes or self.strict) or any(

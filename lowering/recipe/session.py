@@ -22,7 +22,8 @@ from .recipe import ExportRecipe
 from .stage import Stage, StageResult, StageType, check_pipeline
 from .stages import build_stages
 
-Source = Any  # Model | {method: Model} | Module | {method: Module} | ExportedProgram | {method: ExportedProgram} | path of a .pt2
+# A Model, a module or an ExportedProgram, one or {method: …}; or the path of a .pt2.
+Source = Any
 _LOWERING = (StageType.TO_EDGE_TRANSFORM_AND_LOWER, StageType.TO_EXECUTORCH)
 
 
@@ -48,8 +49,8 @@ class ExportSession:
     """One model, one recipe, and what each stage made of it.
 
     Args:
-        model: a Model, {method: Model}, a module, {method: module}, an ExportedProgram, {method: ExportedProgram}, or the
-            path of a .pt2 archive.
+        model: a Model, a module or an ExportedProgram, or several of one kind as {method: …}; or the path of a
+            .pt2 archive.
         example_inputs: a list of argument tuples, or {method: list}. A method is traced with the first;
             all of them calibrate quantization. A Model and exported programs have their own.
         export_recipe: how to lower; by default to portable kernels.

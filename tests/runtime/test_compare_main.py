@@ -98,7 +98,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "delegated.pte").write_bytes(delegated.buffer)
     tied = namespace["tied"]()
     save_model(tied.module, folder / "tied.safetensors")
-    (folder / "tied.pte").write_bytes(to_edge_transform_and_lower(export_method(tied, "forward")).to_executorch().buffer)
+    lowered = to_edge_transform_and_lower(export_method(tied, "forward"))
+    (folder / "tied.pte").write_bytes(lowered.to_executorch().buffer)
     (folder / "broken.pte").write_bytes(plain.buffer[:200])
     return folder
 
@@ -188,8 +189,8 @@ def test_one_method_alone_is_compared_with_a_factory_of_its_own(compare: Compare
         (["--program=net.pte", "--model=net:nothing"], "net:nothing returned a NoneType"),
         (["--program=net.pte", "--model=back=net:net"], "net:net has no method 'back'; it has forward, twice"),
         (["--program=net.pte", "--model=net:net", "--weights=incomplete.safetensors"], "lacks 'linear.bias' of Net"),
-        (["--program=net.pte", "--model=net:net", "--weights=shape.safetensors"], "the checkpoint shape.safetensors does not fit Net"),
-        (["--program=net.pte", "--model=net:net", "--weights=absent.safetensors"], "absent.safetensors: cannot be read"),
+        (["--program=net.pte", "--model=net:net", "--weights=shape.safetensors"], "shape.safetensors does not fit Net"),
+        (["--program=net.pte", "--model=net:net", "--weights=absent.safetensors"], "absent.safetensors: cannot be"),
         (["--program=net.pte", "--model=net:net", "--inputs=net:unknown_method"], "gave inputs for 'backward'"),
         (["--program=net.pte", "--model=net:net", "--inputs=net:fails"], "net:fails fails: KeyError: 'backward'"),
         (["--program=net.pte", "--model=net:net", "--inputs=net:no_tuples"], "gave a Tensor as inputs of 'forward'"),

@@ -120,7 +120,7 @@ def test_a_delegate_can_return_a_size() -> None:
 
 
 class Random(torch.nn.Module):
-    """Random operators on earlier values: with constants in several places, several results, branches, a loop, state."""
+    """Random operators on earlier values: constants in several places, several results, branches, a loop, state."""
 
     def __init__(self, picks: list[tuple[str, int, int]]):
         super().__init__()

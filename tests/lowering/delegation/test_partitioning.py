@@ -76,7 +76,8 @@ def test_a_node_that_belongs_with_what_it_reads_stays_there_however_many_read_it
 
 
 def test_where_nothing_that_it_reads_is_taken_a_node_goes_with_its_users() -> None:
-    assert groups_of([[], [], [0], [1, 2], [3]], [False, True, False, True, True], {1: Companion.OPERAND}) == [{1, 3, 4}]
+    taken = [False, True, False, True, True]
+    assert groups_of([[], [], [0], [1, 2], [3]], taken, {1: Companion.OPERAND}) == [{1, 3, 4}]
 
 
 def test_nodes_that_read_one_value_are_one_group() -> None:

@@ -108,7 +108,8 @@ def _results(program) -> list[tuple]:  # type: ignore[no-untyped-def]
     for module in lowered_modules(program.graph_module):
         data = module.named_data_store_output
         buffers = [bytes(b) if isinstance(b, bytes) else b.numpy().tobytes() for b in data.buffers]
-        found.append((module.processed_bytes, dict(module.debug_handle_map), buffers, data.pte_data, module.delegate_info_meta))
+        handles = dict(module.debug_handle_map)
+        found.append((module.processed_bytes, handles, buffers, data.pte_data, module.delegate_info_meta))
     return found
 
 
@@ -234,7 +235,10 @@ _RESULTS = st.builds(
     st.dictionaries(st.integers(), st.tuples(st.integers()), max_size=3),
     st.none()
     | st.builds(
-        NamedDataStoreOutput, st.tuples(_BYTES, _BYTES), _ENTRIES, st.dictionaries(st.text(max_size=3), _ENTRIES, max_size=2)
+        NamedDataStoreOutput,
+        st.tuples(_BYTES, _BYTES),
+        _ENTRIES,
+        st.dictionaries(st.text(max_size=3), _ENTRIES, max_size=2),
     ),
     st.none() | st.integers() | st.dictionaries(st.text(), st.lists(st.booleans()), max_size=2),
 )
