@@ -126,7 +126,8 @@ class _Recorder(TorchDispatchMode):
             self._freeze(args[0])
         encoded = self.encode(tuple(args)), self.encode(dict(kwargs))
         # Without PyTorch's Python kernels, some operators ask a symbolic size for its value.
-        symbolic = any(isinstance(v, torch.Tensor) and v._has_symbolic_sizes_strides for v in tree_leaves((args, kwargs)))
+        tensors = (value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor))
+        symbolic = any(tensor._has_symbolic_sizes_strides for tensor in tensors)
         with enable_python_dispatcher() if symbolic else nullcontext():
             val = func(*args, **kwargs)
         if func.namespace == "prim":  # questions about a tensor, not computations

@@ -71,7 +71,7 @@ def _of_two(op: Any, self: Any, other: Any, alpha: Any = 1) -> Any:
 
 
 def _complex(*values: Any) -> bool:
-    return any(value.is_complex() if isinstance(value, torch.Tensor) else isinstance(value, complex) for value in values)
+    return any(v.is_complex() if isinstance(v, torch.Tensor) else isinstance(v, complex) for v in values)
 
 
 def _tensor(value: Any, dtype: torch.dtype) -> Any:

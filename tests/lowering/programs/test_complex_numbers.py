@@ -1,4 +1,4 @@
-"""Complex numbers inside of programs, whose inputs and outputs are real: what the runtime takes, and what is refused."""
+"""Complex numbers inside of programs with real inputs and outputs: what the runtime takes, and what is refused."""
 
 from __future__ import annotations
 

@@ -53,7 +53,9 @@ def calls() -> Iterator[Any]:
 def check(function: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
     count, more = rows(inputs), with_one_more_row(inputs)
     dimension = {0: Dim("rows", min=count, max=4 * count)}
-    dynamic = tuple(dimension if isinstance(t, torch.Tensor) and t.dim() and t.shape[0] == count else None for t in inputs)
+    dynamic = tuple(
+        dimension if isinstance(t, torch.Tensor) and t.dim() and t.shape[0] == count else None for t in inputs
+    )
     expected = tree_leaves(function(*copy.deepcopy(more)))
     outputs = run_method(pte_bytes(emit(Apply(function), inputs, (dynamic,))), copy.deepcopy(more))
     torch.testing.assert_close(outputs, expected, atol=5e-3, rtol=5e-3, equal_nan=True)
