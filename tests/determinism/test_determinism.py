@@ -11,7 +11,7 @@ import pytest
 from support.build_command import build
 from support.reproducible import FEW_CONDITIONS, Bench, Condition, differences, digests
 
-NAMES = ["conditional_branch", "gru", "lenet"]
+NAMES = ["conditional_branch", "gru"]
 
 
 @pytest.fixture(scope="module")
