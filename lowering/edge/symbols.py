@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -140,7 +141,11 @@ _BUILDERS: tuple[tuple[Any, Callable[..., Any]], ...] = (
     ((sympy.Mod, functions.PythonMod, functions.Mod), _binary(operator.mod)),
     ((functions.IntTrueDiv, functions.FloatTrueDiv), _binary(operator.truediv)),
     (functions.ToFloat, _binary(torch.sym_float)),
-    ((functions.TruncToInt, functions.FloorToInt, sympy.floor), _binary(torch.sym_int)),
+    (functions.TruncToInt, _binary(math.trunc)),
+    ((functions.FloorToInt, sympy.floor), _binary(math.floor)),
+    ((functions.CeilToInt, sympy.ceiling), _binary(math.ceil)),
+    (functions.RoundToInt, _binary(round)),
+    (functions.Where, _binary(torch.sym_ite)),
     (functions.Identity, lambda symbols, argument: argument),
     (sympy.Eq, _binary(operator.eq)),
     (sympy.Ne, Symbols._not_equal),
@@ -149,4 +154,6 @@ _BUILDERS: tuple[tuple[Any, Callable[..., Any]], ...] = (
     (sympy.Gt, _binary(operator.gt)),
     (sympy.Ge, _binary(operator.ge)),
     (sympy.Not, _binary(torch.sym_not)),
+    (sympy.And, _associative(operator.and_)),
+    (sympy.Or, _associative(operator.or_)),
 )
