@@ -41,11 +41,17 @@ _CONVERTING = (aten._to_copy.default, aten.clone.default)
 _FORMATS = {torch.contiguous_format: False, torch.channels_last: True, torch.channels_last_3d: True}
 
 
-def assign_layouts(graph: Graph, modules: Mapping[str, Any], fake_mode: FakeTensorMode) -> None:
-    """Give each value of `graph` and of the bodies among `modules` its layout; convert where a kernel wants another."""
+def assign_layouts(
+    graph: Graph, modules: Mapping[str, Any], fake_mode: FakeTensorMode, written: Mapping[int, str]
+) -> None:
+    """Give each value of `graph` and of the bodies among `modules` its layout; convert where a kernel wants another.
+
+    `written` says which results, by position, are written to which placeholders, whose layout they need.
+    """
     layouts = _Layouts(graph, fake_mode)
     for node in list(graph.nodes):
         layouts.assign(node)
+    layouts.convert_results(graph.output_node(), written)
     for body in modules.values():
         if isinstance(body, GraphModule):
             _assign_in_body(body, fake_mode)
@@ -118,6 +124,16 @@ class _Layouts:
             other = (source in self._channels_last) != channels_last
             if other and isinstance(val, torch.Tensor) and val.dim() in (4, 5):
                 node.replace_input_with(source, self._conversion(source, channels_last, node))
+
+    def convert_results(self, output: Node, written: Mapping[int, str]) -> None:
+        """Bring each result that is written to a placeholder into its layout."""
+        placeholders = {node.name: node for node in self._graph.find_nodes(op="placeholder")}
+        results = list(output.args[0])
+        for position, name in written.items():
+            result, channels_last = results[position], placeholders[name] in self._channels_last
+            if result.meta["val"].dim() in (4, 5) and (result in self._channels_last) != channels_last:
+                results[position] = self._conversion(result, channels_last, output)
+        output.args = (tuple(results),)
 
     def _conversion(self, source: Node, channels_last: bool, before: Node) -> Node:
         key = (source, channels_last)

@@ -89,7 +89,7 @@ def _convert(
     )
     remove_dead_code(parts)
     fuse_batch_norm(parts, fake_mode)
-    assign_layouts(parts.graph, parts.modules, fake_mode)
+    assign_layouts(parts.graph, parts.modules, fake_mode, _written_results(parts))
     collapse_chains(parts.graph)
     fuse_linear(parts.graph)
     fold_constants(parts)
@@ -114,3 +114,17 @@ def _written_placeholders(signature: ExportGraphSignature, conversion: Conversio
             target = spec.arg.name if spec.kind is InputKind.USER_INPUT else spec.target
             written.append((handle, OutputSpec(_MUTATIONS[spec.kind], TensorArgument(name=""), target)))
     return written
+
+
+def _written_results(parts: EdgeParts) -> dict[int, str]:
+    """Positions of results that are written to placeholders, and the placeholders' names."""
+    placeholders = {
+        spec.arg.name if spec.kind is InputKind.USER_INPUT else spec.target: spec.arg.name
+        for spec in parts.input_specs
+        if isinstance(spec.arg, TensorArgument)
+    }
+    return {
+        position: placeholders[spec.target]
+        for position, spec in enumerate(parts.output_specs)
+        if spec.kind in _MUTATIONS.values()
+    }

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from support.edge_programs import Function, calls, edge_of
 from support.emission import emit
+from support.modules import Apply
 from support.official_runtime import run_method
 from support.operator_cases import r
 
@@ -82,3 +83,15 @@ def test_sizes_of_one_leave_the_order_to_the_strides() -> None:
     assert is_channels_last(torch.empty(1, 3, 1, 2).to(memory_format=torch.channels_last))
     assert is_channels_last(torch.empty(2, 3, 4, 4, 4).to(memory_format=torch.channels_last_3d))
     assert not is_channels_last(torch.empty(3, 4))
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_what_is_written_to_an_input_has_its_layout(channels_last: bool) -> None:
+    def write(x: torch.Tensor) -> torch.Tensor:
+        x.copy_(x.flip(3) if channels_last else last(x) + 1)
+        return x * 2
+
+    x = torch.arange(48.0).view(2, 2, 3, 4)
+    x = last(x) if channels_last else x
+    outputs = run_method(pte_bytes(emit(Apply(write), (x,))), (x.clone(),))
+    torch.testing.assert_close(outputs, [write(x.clone())])
