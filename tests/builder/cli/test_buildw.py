@@ -16,10 +16,11 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[3]
 
-# Stands for the python that `venv` makes: `-m pip install` puts a `build` beside it, which prints how it was called.
+# Stands for the python that `venv` makes: runs the launcher, and `-m pip install` puts a `build` beside it, which prints how it was called.
 _PYTHON = """#!/bin/sh
 here=$(dirname "$0")
 case "$*" in
+"-I -S "*) exec PYTHON "$@" ;;
 *"pip install"*)
   echo "$*" >> "$here/../../pip.log"
   [ ! -e "$here/../../slow" ] || while [ -e "$here/../../slow" ]; do sleep 0.02; done
@@ -34,10 +35,10 @@ esac
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     root = tmp_path / "check out"
-    (root / "builder").mkdir(parents=True)
-    for name in ("buildw", "builder/bootstrap.py", "pyproject.toml"):
+    shutil.copytree(CHECKOUT / "builder", root / "builder", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("buildw", "pyproject.toml"):
         shutil.copy(CHECKOUT / name, root / name)
-    (root / "stand-in").write_text(_PYTHON)
+    (root / "stand-in").write_text(_PYTHON.replace("PYTHON", sys.executable))
     (root / "stand-in").chmod(0o755)
     # `python -m venv` makes the folder with the stand-in, in place of a copy of the interpreter with pip.
     fake = root / "bin" / "python3"

@@ -52,6 +52,23 @@ def _modules(ws: Path, tmp_path: Path, *arguments: str) -> set[str]:
     return set((tmp_path / "modules").read_text().split())
 
 
+def test_the_launcher_answers_itself_and_leaves_all_else_to_the_command(ws: Path, tmp_path: Path) -> None:
+    command = tmp_path / "command"
+    command.write_text('#!/bin/sh\necho took over: "$@"\n')
+    command.chmod(0o755)
+
+    def launch(*arguments: str) -> str:
+        program = [sys.executable, "-I", "-S", launch_file, str(command), *arguments]
+        env = environment(tmp_path / "ws-cache")
+        return subprocess.run(program, cwd=ws, env=env, check=True, capture_output=True, text=True).stdout
+
+    launch_file = str(Path(watch.__file__).parents[1] / "launch.py")
+    assert launch("//...").startswith("//p:a.txt.copy\n  build-out/p/a.txt.copy.out\n1 action: 0 ran, ")
+    assert launch("test", "//...", "a b") == "took over: test //... a b\n"
+    (ws / "p/a.txt").write_text("other")
+    assert launch("//...") == "took over: //...\n"
+
+
 def test_an_answer_needs_neither_ninja_nor_options(ws: Path, tmp_path: Path) -> None:
     loaded = _modules(ws, tmp_path, "//...")
     package = "rules_executorch.builder"
