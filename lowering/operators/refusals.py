@@ -28,6 +28,9 @@ def refusal(node: Node) -> str | None:
             return f"it does not convert {source} to {result}; convert to float32 first"
     if node.target is torch.ops.aten._fft_r2c.default and not node.args[3]:
         return "it gives the half of the spectrum that says all (torch.fft.rfft), not both halves (torch.fft.fft)"
+    if node.target is torch.ops.aten.clamp.default and node.meta["val"].dtype == torch.uint8:
+        if below := [bound for bound in node.args[1:] if isinstance(bound, int) and bound < 0]:
+            return f"it takes no bound below 0 for torch.uint8, where PyTorch takes {below[0]} for {below[0] % 256}"
     if node.target.namespace == "aten" and _is_complex(node):
         if node.target._schema.name.removeprefix("aten::") not in _COMPLEX:
             return "it takes no complex numbers; compute with their real and imaginary parts (torch.view_as_real)"

@@ -63,9 +63,16 @@ def test_it_is_left_whole_for_a_backend_to_take() -> None:
     verify_edge_program(edge, allowed=[aten.lgamma.default])
 
 
-def test_a_call_that_its_kernel_refuses_is_refused_at_build_time() -> None:
-    edge = edge_of(lambda x: torch.view_as_real(x.to(torch.complex64)), torch.ones(3, dtype=torch.int64), verify=False)
-    with pytest.raises(LoweringError, match="does not convert torch.int64 to torch.complex64"):
+@pytest.mark.parametrize(
+    ("program", "dtype", "message"),
+    [
+        (lambda x: torch.view_as_real(x.to(torch.complex64)), torch.int64, "does not convert torch.int64 to torch.complex64"),
+        (lambda x: x.clamp(-9, 9), torch.uint8, "no bound below 0 for torch.uint8, where PyTorch takes -9 for 247"),
+    ],
+)
+def test_a_call_that_its_kernel_refuses_is_refused_at_build_time(program, dtype: torch.dtype, message: str) -> None:
+    edge = edge_of(program, torch.ones(3, dtype=dtype), verify=False)
+    with pytest.raises(LoweringError, match=message):
         verify_edge_program(edge)
 
 
