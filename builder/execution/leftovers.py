@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +24,12 @@ class Leftovers:
     undeclared: tuple[str, ...] = ()
 
 
-def leftovers(root: Path, files: Mapping[str, Path], outputs: tuple[str, ...], *, copied: bool) -> Leftovers:
+def leftovers(
+    root: Path, files: Mapping[str, Path], outputs: tuple[str, ...], visible: Iterable[str] = (), *, copied: bool
+) -> Leftovers:
     """What is in `root` after an action with these inputs (by exec_path) and outputs.
+
+    Of what is `visible` to it elsewhere, some stands in its execution root if the build is itself an action.
 
     `copied` says whether the inputs there are copies or links, rather than places at which they were mounted.
     What is below a folder at the top whose name begins with a dot counts as nothing: no file of a build is
@@ -33,7 +37,8 @@ def leftovers(root: Path, files: Mapping[str, Path], outputs: tuple[str, ...], *
     """
     found = dict(_walk(os.fspath(root), ""))
     changed = [path for path in files if path not in found or (copied and found[path] not in (None, COPIED_AT))]
-    undeclared = found.keys() - files.keys() - set(outputs)
+    shown = {os.path.relpath(path, ROOT) for path in visible}
+    undeclared = found.keys() - files.keys() - set(outputs) - shown
     return Leftovers(tuple(sorted(changed)), tuple(sorted(path for path in undeclared if not path.startswith("."))))
 
 

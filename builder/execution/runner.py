@@ -302,7 +302,8 @@ def _run_in(machine: Machine, action: Action, command: Command, folder: Path) ->
     mode = machine.mode()
     with span("run", "run in the sandbox"):
         completed = execute(command, folder, machine.processes, mode, machine.workers)
-    left = leftovers(completed.root, command.files, command.outputs, copied=mode is not Mode.NAMESPACES)
+    copied = mode is not Mode.NAMESPACES
+    left = leftovers(completed.root, command.files, command.outputs, command.visible, copied=copied)
     if reason := _fault(completed, left, command, folder):
         # Takes long to load, and most actions succeed.
         from .undeclared import diagnose, named_in

@@ -27,10 +27,6 @@ from . import linux
 
 CANNOT_RUN = 125
 
-# A machine's memory is an action's up to this share, so that a runaway is not the end of everything else.
-_MEMORY_SHARE = 0.9
-
-
 def main(path: str, parent: str = "") -> None:
     """Run the command of the specification at `path`, and end with the process `parent`, if given."""
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -53,7 +49,6 @@ def run(spec: dict, body: Callable[[], object]) -> None:
     """
     reader, writer = os.pipe()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _limit_memory()
     start = {"namespaces": _start_in_namespaces, "landlock": _start_restricted, "forest": _start_watched}[spec["mode"]]
     try:
         child, meanwhile = start(spec, body, writer)
@@ -65,13 +60,6 @@ def run(spec: dict, body: Callable[[], object]) -> None:
     _end_descendants()
     with open(reader, encoding="utf-8") as answers:
         _end_as(spec, status, answers.read())
-
-
-def _limit_memory() -> None:
-    limit = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _MEMORY_SHARE)
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    if most == resource.RLIM_INFINITY or most > limit:
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 # What starts the child: returns its process id, and what to do until it ends.

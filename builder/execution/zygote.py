@@ -36,6 +36,9 @@ if __name__ == "__main__":
 # All that forked processes need of this folder is imported before they enter their sandboxes.
 from . import fresh_process, linux, namespaces, preloading, sandbox_main
 
+# A machine's memory is an action's up to this share, so that a runaway model is not the end of everything else.
+# Other actions have no limit: sanitizers reserve thousands of times the memory that there is, and use little of it.
+_MEMORY_SHARE = 0.9
 # How often an idle zygote looks whether it is still the one that is asked.
 _TICK_SECONDS = 15.0
 # Each edit of a layer's sources makes another zygote; older ones are not asked again.
@@ -190,6 +193,8 @@ def _run_action(zygote: Zygote, spec: dict, stdout: int, stderr: int) -> None:
     os.dup2(stderr, 2)
     # The zygote's sockets are above these; it has no business with files of its own.
     os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    limit = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _MEMORY_SHARE)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     sandbox_main.run(spec, lambda: _become(zygote, spec))
 
 

@@ -28,6 +28,14 @@ def test_what_is_declared_and_untouched_is_nothing(tmp_path: Path) -> None:
     assert leftovers(tmp_path, inputs, ("w/p/out",), copied=True) == leftovers(tmp_path / "w", {}, ("p/in", "p/out"), copied=True)
 
 
+def test_what_is_visible_elsewhere_is_nobodys_output_where_that_is_an_execution_root(tmp_path: Path) -> None:
+    """A build that is itself an action runs from /run/build/root, and so its launcher stands in its actions' roots."""
+    _file(tmp_path, "w/launcher.py")
+    visible = (f"{ROOT}/w/launcher.py", "/usr/bin/c++")
+    assert leftovers(tmp_path, {}, (), visible, copied=False).undeclared == ()
+    assert leftovers(tmp_path, {}, (), copied=False).undeclared == ("w/launcher.py",)
+
+
 def test_inputs_that_are_written_to_or_gone_are_changed(tmp_path: Path) -> None:
     inputs = {path: _file(tmp_path, path) for path in ("w/same", "w/written", "w/gone")}
     (tmp_path / "w/written").write_text("y")
