@@ -55,45 +55,54 @@ def main() -> None:
 
 
 def measure(folder: Path, kind: str, size: int, repeat: int) -> dict[str, dict[str, float]]:
-    """Milliseconds by system and scenario, for a workspace of `size` targets below `folder`."""
-    root = folder / "workspace"
-    if root.exists():
-        suffix = {"genrule": "txt", "model": "py"}[kind]
-        sources = sorted(root.glob(f"p*/t*.{suffix}"))
-    else:
-        sources = make_workspace(root, kind, size)
+    """Milliseconds by system and scenario, for workspaces of `size` targets below `folder`, one for each system.
+
+    In one for all, each would find what the others leave at its root.
+    """
     systems = {"build": ours(folder)}
     if kind == "genrule":
-        systems["ninja"] = ninja(root, sources)
+        systems["ninja"] = ninja()
         systems.update({"bazel": command for command in bazel(folder)})
+    sources = {name: workspace_of(folder / name / "workspace", kind, size) for name in systems}
+    roots = {name: folder / name / "workspace" for name in systems}
+    if "ninja" in systems:
+        write_ninja_file(roots["ninja"], sources["ninja"])
     for name, command in systems.items():
         print(f"{size} {name}: the first build", file=sys.stderr)
         for _ in range(3):
-            run(command, root)
+            run(command, roots[name])
         time.sleep(0.1)  # what was made a clock's tick ago is not trusted yet
-        run(command, root)
+        run(command, roots[name])
     results: dict[str, dict[str, float]] = {name: {} for name in systems}
     nulls: dict[str, list[tuple[float, float]]] = {name: [] for name in systems}
     for _ in range(repeat):
         for name, command in systems.items():
-            nulls[name].append(run(command, root))
+            nulls[name].append(run(command, roots[name]))
     for name, times in nulls.items():
         results[name]["null"] = statistics.median(wall for wall, _ in times)
-        if name != "bazel":
+        if name != "bazel":  # its work is its server's
             results[name]["null, processor"] = statistics.median(processor for _, processor in times)
-    for scenario, change in changes(root, sources, folder).items():
-        for name, command in systems.items():
+    for name, command in systems.items():
+        for scenario, change in changes(roots[name], sources[name], folder).items():
             if name == "ninja" and scenario != "touched":
                 continue
             walls = []
             for number in range(max(1, repeat // 3)):
                 change(name, number)
-                walls.append(run(command, root)[0])
-            run(command, root)
+                walls.append(run(command, roots[name])[0])
+            run(command, roots[name])
             results[name][scenario] = statistics.median(walls)
     if "bazel" in systems:
-        subprocess.run(["bazel", f"--output_base={folder / 'bazel'}", "shutdown"], cwd=root, check=False)
+        subprocess.run(["bazel", f"--output_base={folder / 'base'}", "shutdown"], cwd=roots["bazel"], check=False)
     return results
+
+
+def workspace_of(root: Path, kind: str, size: int) -> list[Path]:
+    """The sources of the workspace at `root`, which is made if it is not there."""
+    if not root.exists():
+        return make_workspace(root, kind, size)
+    suffix = {"genrule": "txt", "model": "py"}[kind]
+    return sorted(root.glob(f"p*/t*.{suffix}"))
 
 
 def ours(folder: Path) -> list[str]:
@@ -102,11 +111,11 @@ def ours(folder: Path) -> list[str]:
     return [str(Path(sys.executable).with_name("build")), "//..."]
 
 
-def ninja(root: Path, sources: list[Path]) -> list[str]:
-    """Ninja on a file of its own, of the same shape."""
+def ninja() -> list[str]:
+    """Ninja's command, for a file of the same shape."""
     from rules_executorch.builder.execution.ninja import find_ninja
 
-    return [find_ninja(), "-f", str(write_ninja_file(root, sources))]
+    return [find_ninja()]
 
 
 def bazel(folder: Path) -> list[list[str]]:
@@ -114,7 +123,7 @@ def bazel(folder: Path) -> list[list[str]]:
     if shutil.which("bazel") is None:
         return []
     options = ["--noshow_progress", "--ui_event_filters=-info", "--show_result=0"]
-    return [["bazel", f"--output_base={folder / 'bazel'}", "build", *options, "//..."]]
+    return [["bazel", f"--output_base={folder / 'base'}", "build", *options, "//..."]]
 
 
 def changes(root: Path, sources: list[Path], folder: Path) -> dict[str, Callable[[str, int], object]]:
@@ -127,7 +136,7 @@ def changes(root: Path, sources: list[Path], folder: Path) -> dict[str, Callable
 
     def cold(system: str, number: int) -> None:
         if system == "bazel":
-            subprocess.run(["bazel", f"--output_base={folder / 'bazel'}", "shutdown"], cwd=root, check=True)
+            subprocess.run(["bazel", f"--output_base={folder / 'base'}", "shutdown"], cwd=root, check=True)
         shutil.rmtree(root / "build-out", ignore_errors=True)
 
     return {

@@ -16,7 +16,7 @@ _COPIED = ("backends/reference", "builder", "lowering", "rules", "runtime")
 
 _GENRULE_MACRO = """\
 def thing(name):
-    genrule(name = name, srcs = [name + ".txt"], outs = [name + ".out"], cmd = "cat $< > $@")
+    native.genrule(name = name, srcs = [name + ".txt"], outs = [name + ".out"], cmd = "cat $< > $@")
 """
 
 _MODEL_MACRO = """\
