@@ -36,18 +36,6 @@ def peak_memory_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def latency_ms(call: Callable[[], object], seconds: float = 1.0) -> float:
-    """The median time of one call in milliseconds, after a warm-up, over about `seconds`."""
-    call()
-    times: list[float] = []
-    end = time.perf_counter() + seconds
-    while len(times) < 3 or (time.perf_counter() < end and len(times) < 1000):
-        start = time.perf_counter()
-        call()
-        times.append((time.perf_counter() - start) * 1000)
-    return statistics.median(times)
-
-
 def fastest_ms(call: Callable[[], object], seconds: float = 2.0) -> float:
     """The processor time of the fastest call in milliseconds, after a warm-up: what a busy machine disturbs least."""
     call()

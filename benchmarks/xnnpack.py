@@ -42,26 +42,16 @@ _QUANTIZED = (
 _ENOUGH = 20.0  # seconds of lowering after which a model is not lowered again
 
 
-def lower_with_executorch(program: torch.export.ExportedProgram, watch: Stopwatch, path: Path) -> Any:
-    """ExecuTorch's documented path; returns the delegated program."""
-    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-    from executorch.exir import to_edge_transform_and_lower
+def lower(engine: str, program: torch.export.ExportedProgram, watch: Stopwatch, path: Path) -> Any:
+    """ExecuTorch's documented path, or the same calls with the imports changed; returns the delegated program."""
+    if engine == "executorch":
+        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+        from executorch.exir import to_edge_transform_and_lower
+    else:
+        from rules_executorch.backends.xnnpack import XnnpackPartitioner
+        from rules_executorch.lowering import to_edge_transform_and_lower
 
-    with watch.stage("lower"), torch.no_grad():  # its passes write to buffers, which must not need gradients
-        edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
-        delegated = edge.exported_program()
-        lowered = edge.to_executorch()
-        with open(path, "wb") as file:
-            lowered.write_to_file(file)
-    return delegated
-
-
-def lower_with_ours(program: torch.export.ExportedProgram, watch: Stopwatch, path: Path) -> Any:
-    """The same calls, with the imports changed."""
-    from rules_executorch.backends.xnnpack import XnnpackPartitioner
-    from rules_executorch.lowering import to_edge_transform_and_lower
-
-    with watch.stage("lower"):
+    with watch.stage("lower"), torch.no_grad():  # ExecuTorch's passes write to buffers, which must not need gradients
         edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
         delegated = edge.exported_program()
         lowered = edge.to_executorch()
@@ -83,10 +73,9 @@ class Named(torch.nn.Module):
 
 def measure(engine: str, model: str, folder: Path, repeat: int) -> dict:
     """Lower `model` in this process, after a small model that warms the imports up, to `<folder>/<engine>.pte`."""
-    lower = {"executorch": lower_with_executorch, "rules_executorch": lower_with_ours}[engine]
     torch.set_num_threads(2)
     path = folder / f"{engine}.pte"
-    lower(torch.export.export(torch.nn.Linear(2, 2).eval(), (torch.randn(1, 2),)), Stopwatch(), path)
+    lower(engine, torch.export.export(torch.nn.Linear(2, 2).eval(), (torch.randn(1, 2),)), Stopwatch(), path)
     name, _, quantization = model.partition(":")
     module, inputs = models.make(name)
     program = torch.export.export(Named(module), inputs)
@@ -97,7 +86,7 @@ def measure(engine: str, model: str, folder: Path, repeat: int) -> dict:
     while len(seconds) < repeat and sum(seconds) < _ENOUGH:
         gc.collect()
         watch = Stopwatch()
-        delegated = lower(program, watch, path)
+        delegated = lower(engine, program, watch, path)
         seconds.append(watch.seconds["lower"])
     with torch.no_grad():
         torch.save((inputs, module(*inputs)), folder / "call.pt")
@@ -214,7 +203,8 @@ def table(results: dict[str, dict[str, dict]]) -> str:
         theirs, ours = (by_engine[e] for e in ENGINES)
         lines.append(
             f"| {model} | ratio | **{theirs['seconds'] / ours['seconds']:.0f}×** | | | | | "
-            f"| {theirs['pte_bytes'] / ours['pte_bytes']:.2f}× | {theirs['planned_bytes'] / ours['planned_bytes']:.2f}× "
+            f"| {theirs['pte_bytes'] / ours['pte_bytes']:.2f}× "
+            f"| {theirs['planned_bytes'] / ours['planned_bytes']:.2f}× "
             f"| **{theirs['latency_ms'] / ours['latency_ms']:.2f}×** | |"
         )
     return "\n".join(lines)

@@ -148,7 +148,7 @@ class DiskActionCache:
                 os.unlink(self.path_of(key))
             return None
         result = result_from_json(json.loads(body))
-        if not all(map(self._store.contains, _contents_of(result))):
+        if not all(map(self._store.contains, contents_of(result))):
             return None
         with contextlib.suppress(OSError):  # its last use (see eviction.py)
             os.utime(self.path_of(key))
@@ -189,7 +189,8 @@ def _digest(text: str) -> Digest:
     return Digest(hash_, int(size))
 
 
-def _contents_of(result: ActionResult) -> list[Digest]:
+def contents_of(result: ActionResult) -> list[Digest]:
+    """All contents that a result names."""
     digests = [output.digest for output in result.outputs.values()]
     return digests + [d for d in (result.stdout, result.stderr) if d is not None]
 

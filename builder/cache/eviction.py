@@ -18,6 +18,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from .disk import contents_of, result_from_json
+
 SIZE_VARIABLE = "RULES_EXECUTORCH_CACHE_SIZE"
 _DEFAULT_SIZE = 50 << 30
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -90,7 +92,7 @@ def evict(root: Path, limit: int) -> tuple[int, int]:
     staying: set[str] = set()
     used = 0
     for found, path in sorted(used_at, key=lambda used: -used[0].st_mtime_ns):
-        names = _contents_of(path) & contents.keys() if path.parts[-3] == "ac" else set()
+        names = _hashes_named_by(path) & contents.keys() if path.parts[-3] == "ac" else set()
         size = found.st_size + sum(contents[name].st_size for name in names - staying)
         if used + size <= room or found.st_mtime_ns >= oldest:
             used += size
@@ -121,12 +123,11 @@ def _oldest_start(running: Path) -> int:
     return oldest
 
 
-def _contents_of(result: Path) -> set[str]:
+def _hashes_named_by(result: Path) -> set[str]:
     """The hashes of the contents that a result names; none where it is unreadable."""
     try:
-        data = json.loads(result.read_bytes().partition(b"\n")[2])
-        digests = [digest for digest, _ in data["outputs"].values()] + [data["stdout"], data["stderr"]]
-        return {digest.partition("/")[0] for digest in digests if digest}
+        body = result.read_bytes().partition(b"\n")[2]
+        return {digest.hash for digest in contents_of(result_from_json(json.loads(body)))}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return set()
 

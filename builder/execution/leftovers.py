@@ -37,7 +37,7 @@ def leftovers(
     """
     found = dict(_walk(os.fspath(root), ""))
     changed = [path for path in files if path not in found or (copied and found[path] not in (None, COPIED_AT))]
-    shown = {os.path.relpath(path, ROOT) for path in visible}
+    shown = {path.removeprefix(f"{ROOT}/") for path in visible}
     undeclared = found.keys() - files.keys() - set(outputs) - shown
     return Leftovers(tuple(sorted(changed)), tuple(sorted(path for path in undeclared if not path.startswith("."))))
 

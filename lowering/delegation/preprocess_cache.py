@@ -69,7 +69,6 @@ class FolderCache:
         except OSError:
             pass
 
-
     def _note_use(self, key: str) -> None:
         with suppress(OSError):
             self.new.mkdir(parents=True, exist_ok=True)

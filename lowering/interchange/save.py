@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Hashable, Mapping
-from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
