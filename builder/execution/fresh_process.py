@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from . import preloading, python_launcher
+from .signals import IGNORED_BY_PYTHON, restore_signals
 
 
 def become(
@@ -54,6 +55,7 @@ def _renew(argv: Sequence[str], environment: dict[str, str]) -> None:
     os.environ.update(environment)
     time.tzset()
     tempfile.tempdir = None
+    restore_signals(ignored=IGNORED_BY_PYTHON)
     for number in (signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

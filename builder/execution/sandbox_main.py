@@ -24,6 +24,7 @@ if __name__ == "__main__":
     __package__ = "execution"
 
 from . import linux
+from .signals import restore_signals
 
 CANNOT_RUN = 125
 
@@ -76,6 +77,7 @@ def _execute(argv: list[str], environment: dict[str, str]) -> None:
     if "/" not in program:
         places = [f"{folder}/{program}" for folder in environment.get("PATH", "").split(":")]
         program = next((place for place in places if os.access(place, os.X_OK)), program)
+    restore_signals()
     os.execve(program, argv, environment)
 
 

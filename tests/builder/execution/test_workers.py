@@ -210,6 +210,24 @@ def _without_first_frame(text: str) -> str:
     return "\n".join(lines)
 
 
+
+def test_no_action_sees_which_signals_its_build_ignores(bench: Bench) -> None:
+    bench.write(
+        tool="import signal\n"
+        "print([n.name for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN])\n"
+        "print(signal.pthread_sigmask(signal.SIG_BLOCK, ()))"
+    )
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    try:
+        found = [bench.warm(), bench.cold()]
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert found == [(0, "['SIGPIPE', 'SIGXFSZ']\nset()\n", "")] * 2
+
+
 @pytest.mark.parametrize("ending", _ENDINGS)
 def test_a_worker_ends_as_a_new_process_ends(bench: Bench, ending: str) -> None:
     bench.write(tool=_ENDINGS[ending])
