@@ -22,7 +22,7 @@ ALL_TESTS = "./buildw test //..."
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that a clone has, with this very environment as its `.venv`."""
+    """The files that a clone has, with this environment's parts in a `.venv` that `buildw` takes for its own."""
     folder = tmp_path_factory.mktemp("readme") / "rules_executorch"
     ignored = shutil.ignore_patterns("build-out", "__pycache__")
     for source in (EXAMPLES, *(ROOT / name for name in PRODUCT)):
@@ -30,9 +30,18 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("buildw", "pyproject.toml", "README.md", "WORKSPACE", "BUILD"):
         shutil.copy(ROOT / name, folder / name)
     environment = Path(sys.executable).parent.parent
-    if not (environment / ".installed").exists():
-        pytest.skip("runs in an environment that buildw made")
-    (folder / ".venv").symlink_to(environment)
+    wanted = subprocess.run(
+        "cat buildw pyproject.toml builder/bootstrap.py | cksum", shell=True, cwd=folder, capture_output=True, text=True
+    ).stdout.strip()
+    stamp = environment / ".installed"
+    if not stamp.exists() or not stamp.read_text().startswith(wanted):
+        pytest.skip("runs in an environment that buildw made of these files: call ./buildw once")
+    (folder / ".venv").mkdir()
+    for part in environment.iterdir():
+        if part != stamp:
+            (folder / ".venv" / part.name).symlink_to(part)
+    # Else buildw would install into the parts, which are not this folder's.
+    (folder / ".venv/.installed").write_text(f"{wanted} {folder.resolve()}\n")
     return folder
 
 

@@ -114,6 +114,15 @@ def test_changed_pins_install_again(checkout: Path) -> None:
     assert _installations(checkout) == 2
 
 
+def test_a_checkout_that_was_moved_installs_again(checkout: Path) -> None:
+    _buildw(checkout)
+    moved = checkout.with_name("moved")
+    checkout.rename(moved)
+    (moved / "pip.log").unlink()
+    assert _buildw(moved, "x").stdout == f"{moved}:x\n"
+    assert str(moved) in (moved / "pip.log").read_text()
+
+
 def test_a_failed_installation_is_told_and_repaired_by_the_next(checkout: Path) -> None:
     (checkout / "offline").touch()
     result = _buildw(checkout)
