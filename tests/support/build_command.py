@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import multiprocessing.connection
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -52,29 +53,40 @@ def build(
 def warm_build(
     root: Path, *arguments: str, cache: Path | None = None, timeout: float = 300, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """As `build`, in a new process that is forked from one which has imported what a build needs: twice as fast."""
+    """As `build`, in a new process that is forked from one which has imported what a build needs: twice as fast.
+
+    Safe to use from several threads.
+    """
     cache = cache or root.parent / f"{root.name}-cache"
     with tempfile.TemporaryDirectory() as folder:
         process = _FORKS.Process(target=_main, args=(str(root), arguments, environment(cache, **more), folder))
-        process.start()
-        process.join(timeout)
-        if process.exitcode is None:
-            process.kill()
+        # start() looks after the processes of other threads, too, and two must not ask for one's status at once.
+        with _FORKING:
+            process.start()
+        ended = multiprocessing.connection.wait([process.sentinel], timeout)
+        with _FORKING:
+            if not ended:
+                process.kill()
             process.join()
+        if not ended:
             raise subprocess.TimeoutExpired(arguments, timeout)
         printed = [Path(folder, name).read_text() for name in ("stdout", "stderr")]
     return subprocess.CompletedProcess(arguments, process.exitcode, *printed)
 
 
+_FORKING = threading.Lock()
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
+        "platformdirs.unix",
         "pytest",
         "rules_executorch.builder.cli",
+        "rules_executorch.builder.commands.analysis",
         "rules_executorch.builder.commands.build",
         "rules_executorch.builder.commands.options",
         "rules_executorch.builder.commands.perform",
         "rules_executorch.builder.commands.progress",
+        "rules_executorch.builder.execution.ninja_file",
         "rules_executorch.builder.loading.load",
         "support.build_command",
     ]
