@@ -1,7 +1,8 @@
-"""executorch_cc_library: a program embedded in C++ code, with what must be linked."""
+"""executorch_cc_library: a program for C++ code, embedded or as a file, with what must be linked."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 
@@ -9,10 +10,11 @@ from rules_executorch.builder.analysis.context import RuleContext
 from rules_executorch.builder.analysis.depset import Depset
 from rules_executorch.builder.analysis.providers import DefaultInfo, Provider
 from rules_executorch.builder.analysis.rule import Rule
+from rules_executorch.builder.core.action import Artifact
 from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSchema
 
 from .cc import merge_cc
-from .providers import CcInfo, EmbeddedProgram, ExecutorchModelInfo, Library
+from .providers import CcInfo, ExecutorchModelInfo, Library, LinkedProgram
 
 # Where delegates and kernels expect an alignment, it is 16 bytes at most for the program as a whole.
 _ASSEMBLY = """\
@@ -46,6 +48,9 @@ _HEADER = """\
 
 #pragma once
 
+"""
+
+_DATA = """\
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -62,6 +67,11 @@ extern const size_t {symbol}_size;
 #endif
 """
 
+_PATH = """\
+// The program's file, from the folder in which `build run` and `build test` start what depends on this.
+#define {symbol}_path "{program}"
+"""
+
 
 def _cc_library(ctx: RuleContext) -> Sequence[Provider]:
     model = ctx.attr.model.provider(ExecutorchModelInfo)
@@ -69,38 +79,51 @@ def _cc_library(ctx: RuleContext) -> Sequence[Provider]:
     if symbol[0].isdigit():
         symbol = "_" + symbol
     label = ctx.full_name(ctx.label)
-    source = ctx.write(f"{ctx.label.name}.S", _ASSEMBLY.format(symbol=symbol, program=model.program.exec_path))
-    header = ctx.write(f"{ctx.label.name}.h", _HEADER.format(symbol=symbol, label=label))
+    declaration = (_DATA if ctx.attr.embed else _PATH).format(symbol=symbol, program=model.program.exec_path)
+    header = ctx.write(f"{ctx.label.name}.h", _HEADER.format(label=label) + declaration)
+    objects = (_embed(ctx, symbol, model.program),) if ctx.attr.embed else ()
+    runtime = merge_cc(each.provider(CcInfo) for each in ctx.attr.runtime)
+    program = LinkedProgram(label, symbol, model.report, model.backends)
+    info = dataclasses.replace(
+        runtime,
+        headers=Depset([header], [runtime.headers]),
+        includes=Depset([ctx.repository_path], [runtime.includes]),
+        libraries=Depset([Library(label, objects=objects)], [runtime.libraries]),
+        programs=Depset([program], [runtime.programs]),
+    )
+    return [DefaultInfo((header, *objects), Depset(() if ctx.attr.embed else [model.program])), info]
+
+
+def _embed(ctx: RuleContext, symbol: str, program: Artifact) -> Artifact:
+    """Declare the action that makes an object file of the program; the object file."""
+    source = ctx.write(f"{ctx.label.name}.S", _ASSEMBLY.format(symbol=symbol, program=program.exec_path))
     embedded = ctx.declare_output(f"{ctx.label.name}.o")
     ctx.run(
         "EmbedProgram",
         toolchain="cc",
         argv=("-c", source.exec_path, "-o", embedded.exec_path),
-        inputs=(source, model.program),
+        inputs=(source, program),
         outputs=(embedded,),
     )
-    runtime = merge_cc(each.provider(CcInfo) for each in ctx.attr.runtime)
-    info = CcInfo(
-        headers=Depset([header], [runtime.headers]),
-        includes=Depset([ctx.repository_path], [runtime.includes]),
-        defines=runtime.defines,
-        libraries=Depset([Library(label, objects=(embedded,))], [runtime.libraries]),
-        toolchains=runtime.toolchains,
-        programs=Depset([EmbeddedProgram(label, symbol, model.report, model.backends)], [runtime.programs]),
-        kernel_libraries=runtime.kernel_libraries,
-    )
-    return [DefaultInfo((header, embedded)), info]
+    return embedded
 
 
 EXECUTORCH_CC_LIBRARY = Rule(
     RuleSchema(
         "executorch_cc_library",
-        "An ExecuTorch program embedded in a binary. The header `<package>/<name>.h` declares "
+        "An ExecuTorch program in a binary, or beside it. The header `<package>/<name>.h` declares "
         "`<name>_data` (aligned to 16 bytes) and `<name>_size`; characters that C++ names lack become `_`. A cc_binary that "
         "depends on it links the ExecuTorch runtime, and the runtimes of those backends and the libraries of those "
         "kernels that the program really needs.",
         {
             "model": Attribute(AttributeType.LABEL, "The executorch_model.", mandatory=True),
+            "embed": Attribute(
+                AttributeType.BOOL,
+                "False: the program stays a file, which what depends on this has at run time, and the header defines "
+                "`<name>_path`: where, from the folder in which `build run` and `build test` start it. What the program "
+                "needs is linked all the same.",
+                default=True,
+            ),
             "runtime": Attribute(
                 AttributeType.LABEL_LIST,
                 "The ExecuTorch runtime of the device, as cc_library targets. Default: the official one on this "

@@ -278,14 +278,14 @@ _LIBRARY_ATTRIBUTES = {
     "kernels": Attribute(
         AttributeType.LABEL_LIST,
         "Files that list the ExecuTorch kernels that this registers, one name a line, as in `aten::add.out`. If any "
-        "library of a program says so, then a kernel that an embedded ExecuTorch program calls, and that none of "
+        "library of a program says so, then a kernel that the binary's ExecuTorch program calls, and that none of "
         "them has, is an error of the link.",
         (),
         allow_files=True,
     ),
     "kernel_libraries": Attribute(
         AttributeType.LABEL_LIST,
-        "Of a runtime: cc_library targets with `kernels` that are linked besides, each where an embedded ExecuTorch "
+        "Of a runtime: cc_library targets with `kernels` that are linked besides, each where an ExecuTorch "
         "program calls one of its kernels.",
         (),
     ),
@@ -298,8 +298,8 @@ CC_LIBRARY = Rule(
 CC_BINARY = Rule(
     RuleSchema(
         "cc_binary",
-        "A C++ program, with all that it depends on linked in, and all that the ExecuTorch programs embedded in it "
-        "need.",
+        "A C++ program, with all that it depends on linked in, and all that its ExecuTorch programs need "
+        "(executorch_cc_library).",
         {**_COMMON, "args": ARGS, "_tools": TOOLS},
         is_executable=True,
     ),

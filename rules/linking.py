@@ -11,7 +11,7 @@ from rules_executorch.builder.analysis.context import RuleContext
 from rules_executorch.builder.analysis.depset import Depset
 from rules_executorch.builder.core.action import Artifact, Resources
 
-from .providers import CcInfo, EmbeddedProgram, ExecutorchBackendInfo, Library, PyInfo
+from .providers import CcInfo, ExecutorchBackendInfo, Library, LinkedProgram, PyInfo
 from .python import python_argv, python_files
 
 
@@ -23,7 +23,7 @@ def in_link_order(libraries: Depset[Library]) -> list[Library]:
 def link_program(ctx: RuleContext, program: Artifact, own: Library, info: CcInfo) -> None:
     """Declare the action that links `own`, the target's code, and all that `info` has into `program`.
 
-    What embedded ExecuTorch programs need is known only when they are built, and the names of
+    What ExecuTorch programs need is known only when they are built, and the names of
     toolchains' libraries only on the machine that links. So an action before reads the programs'
     reports, checks that all is there, and hands the linker the arguments for it.
     """
@@ -82,32 +82,32 @@ def linked_toolchains(info: CcInfo) -> tuple[str, ...]:
 
 
 def _optional(info: CcInfo) -> list[CcInfo]:
-    """What is linked only where an embedded program needs it: runtimes of backends, libraries of kernels."""
+    """What is linked only where an ExecuTorch program needs it: runtimes of backends, libraries of kernels."""
     programs = info.programs.to_list()
     runtimes = [backend.runtime for backend in _backends(programs) if backend.runtime is not None]
     return runtimes + ([each.code for each in info.kernel_libraries.to_list()] if programs else [])
 
 
-def _backends(programs: Iterable[EmbeddedProgram]) -> list[ExecutorchBackendInfo]:
+def _backends(programs: Iterable[LinkedProgram]) -> list[ExecutorchBackendInfo]:
     """The backends that programs name, each once."""
     return list({backend.label: backend for program in programs for backend in program.backends}.values())
 
 
 def _candidates(info: CcInfo, linked: Sequence[Library]) -> list[Library]:
-    """The libraries that embedded programs may need, in link order, without those that are linked anyway."""
+    """The libraries that ExecuTorch programs may need, in link order, without those that are linked anyway."""
     every = in_link_order(Depset((), (each.libraries for each in _optional(info))))
     known = set(linked)
     return [library for library in every if library not in known]
 
 
-def _check_symbols(ctx: RuleContext, programs: Sequence[EmbeddedProgram]) -> None:
-    """Raise BuildError where two embedded programs have one name, which the linker could not tell apart."""
-    by_symbol: dict[str, EmbeddedProgram] = {}
+def _check_symbols(ctx: RuleContext, programs: Sequence[LinkedProgram]) -> None:
+    """Raise BuildError where two ExecuTorch programs have one name, which neither C++ nor the linker could tell apart."""
+    by_symbol: dict[str, LinkedProgram] = {}
     for program in programs:
         other = by_symbol.setdefault(program.symbol, program)
         if other != program:
             raise ctx.error(
-                f"{ctx.label} embeds two programs as `{program.symbol}_data`: {other.label} and {program.label}",
+                f"{ctx.label} has two programs named `{program.symbol}`: {other.label} and {program.label}",
                 remedy="rename one of these executorch_cc_library targets",
             )
 

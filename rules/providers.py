@@ -59,8 +59,8 @@ class CcInfo(Provider):
     `includes` and `system_includes` are folders of the execution root to search for `headers`;
     of headers in the latter, the compiler tells no warnings.
     `toolchains` are those whose trees compiling and linking need. `programs` are ExecuTorch
-    programs embedded in it: what they need is linked as well. `kernel_libraries` are those that register further
-    kernels, linked where an embedded program calls one of theirs.
+    programs that it runs: what they need is linked as well. `kernel_libraries` are those that register further
+    kernels, linked where such a program calls one of theirs.
     """
 
     headers: Depset[Artifact] = Depset()
@@ -69,7 +69,7 @@ class CcInfo(Provider):
     defines: Depset[str] = Depset()
     libraries: Depset[Library] = Depset()
     toolchains: Depset[str] = Depset()
-    programs: Depset[EmbeddedProgram] = Depset()
+    programs: Depset[LinkedProgram] = Depset()
     kernel_libraries: Depset[KernelLibrary] = Depset()
 
 
@@ -120,8 +120,8 @@ class ExecutorchModelInfo(Provider):
 
 
 @dataclass(frozen=True)
-class EmbeddedProgram:
-    """An ExecuTorch program inside a binary, as the link needs to know it."""
+class LinkedProgram:
+    """An ExecuTorch program inside a binary, or beside it, as the link needs to know it."""
 
     label: str
     symbol: str

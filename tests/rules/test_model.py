@@ -197,6 +197,17 @@ def test_an_app_is_linked_with_what_its_models_report_says(tmp_path: Path) -> No
     ]
 
 
+def test_a_program_that_stays_a_file_is_run_with_what_its_report_says(tmp_path: Path) -> None:
+    app = APP.replace('model = ":m"', 'model = ":m", embed = False')
+    graph = analysed(tmp_path, {**FILES, "BUILD": FILES["BUILD"] + app, "et.h": "", "app.cc": ""}, "//:app")
+    assert "w/m.report.json" in paths(action_of(graph, "CheckLink").inputs)
+    assert "w/m.pte" not in paths(action_of(graph, "CppLink").inputs) and not actions_of(graph, "EmbedProgram")
+    (spec,) = graph.runs.values()
+    assert "w/m.pte" in paths(spec.runfiles)
+    (header,) = [a for a in actions_of(graph, "Write") if paths(a.outputs) == ["w/my-model.h"]]
+    assert '#define my_model_path "w/m.pte"' in "".join(header.argv[4:])
+
+
 KERNELS = """
 cc_library(name = "et", hdrs = ["et.h"], kernels = ["stock.txt"], kernel_libraries = [":int8"])
 cc_library(name = "int8", srcs = ["int8.cc"], deps = [":tables"], kernels = ["int8.txt"], alwayslink = True)
@@ -264,7 +275,7 @@ def test_two_programs_of_one_name_in_an_app_are_an_error(tmp_path: Path) -> None
         "et.h": "",
         "app.cc": "",
     }
-    with pytest.raises(BuildError, match="embeds two programs as `my_model_data`"):
+    with pytest.raises(BuildError, match="has two programs named `my_model`"):
         analysed(tmp_path, files, "//:app")
 
 

@@ -154,6 +154,10 @@ executorch_model(name = "int8", model = "int8:make", deps = [":int8_py"], method
 cc_library(name = "main", srcs = ["main.cc"], alwayslink = True, deps = ["@rules_executorch//runtime:executorch"])
 [cc_binary(name = name + "_app", deps = [":main", ":%s_program" % name]) for name in ("m", "int8")]
 
+# A program that reads its model from a file.
+executorch_cc_library(name = "int8_file", model = ":int8", embed = False)
+cc_test(name = "file_app", srcs = ["file.cc"], deps = [":int8_file"])
+
 # A device's runtime that has few kernels.
 cc_library(name = "few", kernels = ["few.txt"])
 executorch_cc_library(name = "few_program", model = ":int8", runtime = [":few"])
@@ -179,6 +183,19 @@ int main() {
   std::puts(executorch::runtime::registry_has_op_function("quantized_decomposed::quantize_per_tensor.out") ? "yes" : "no");
 }
 """
+FILE = """
+#include "int8_file.h"
+#include <executorch/runtime/kernel/operator_registry.h>
+#include <fstream>
+#include <string>
+
+int main() {
+  std::string magic(8, 0);
+  std::ifstream(int8_file_path, std::ios::binary).read(magic.data(), magic.size());
+  return magic.substr(4, 2) == "ET" &&
+    executorch::runtime::registry_has_op_function("quantized_decomposed::quantize_per_tensor.out") ? 0 : 1;
+}
+"""
 
 
 def test_an_app_has_those_libraries_of_kernels_that_its_model_calls(built: Workspace) -> None:
@@ -192,6 +209,12 @@ def test_an_app_has_those_libraries_of_kernels_that_its_model_calls(built: Works
     message = "@w//:few_program calls kernel quantized_decomposed::quantize_per_tensor.out, which no library registers"
     assert message in refused.stdout + refused.stderr
     assert "note: libraries that say which kernels they register: @w//:few (1)" in refused.stdout + refused.stderr
+
+
+def test_a_program_that_stays_a_file_is_there_at_run_time_and_what_it_needs_is_linked(built: Workspace) -> None:
+    write_files(built.root, {"BUILD": FILES["BUILD"] + APPS, "int8.py": INT8, "main.cc": MAIN, "few.txt": "", "file.cc": FILE})
+    result = built.build("test", "//:file_app")
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_a_module_that_is_not_declared_cannot_be_imported(built: Workspace) -> None:
