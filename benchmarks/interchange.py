@@ -20,7 +20,7 @@ from torch.export import ExportedProgram
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import models  # noqa: E402
-from measure import Stopwatch, in_child, peak_memory_mib, versions  # noqa: E402
+from measure import Stopwatch, in_turn, peak_memory_mib, versions  # noqa: E402
 
 WAYS = ("torch.export", "rules_executorch")
 STAGES = ("save", "load", "load and read")
@@ -89,10 +89,7 @@ def main() -> None:
         return
     results: dict[str, dict[str, dict]] = {}
     for model in options.models.split(","):
-        runs: dict[str, list[dict]] = {way: [] for way in WAYS}
-        for _ in range(options.repeat):
-            for way in WAYS:
-                runs[way].append(in_child(__file__, "--child", way, model))
+        runs = in_turn(__file__, WAYS, model, options.repeat)
         results[model] = {way: fastest(runs[way]) for way in WAYS}
     print(f"{versions()}; fastest of {options.repeat}\n\n{table(results)}")
 

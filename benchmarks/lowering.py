@@ -1,17 +1,17 @@
 """Lowering to the portable kernels: ExecuTorch's own engine and this one, on the same models, in one run.
 
-    python benchmarks/lowering.py [--models transformer6,cnn16] [--repeat 3] [--markdown]
+    python benchmarks/lowering.py [--models transformer6,cnn16] [--repeat 3]
 
 Each figure is the median of runs in fresh processes, the two engines in turn. Seconds of processor
 time by stage, of one thread, so that other work on the machine disturbs little;
-peak memory of the process beyond the model's; bytes of the .pte; planned memory, with the least that
-any plan needs; latency on the official runtime, of the fastest call of all runs.
+peak memory of the process beyond the model's; bytes of the .pte; planned memory; latency on the official runtime, of the fastest call of all runs.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import importlib
 import json
 import sys
 import tempfile
@@ -22,29 +22,15 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import models  # noqa: E402
-from measure import Stopwatch, fastest_ms, in_child, medians, peak_memory_mib, versions  # noqa: E402
+from measure import Stopwatch, fastest_ms, in_turn, medians, peak_memory_mib, versions  # noqa: E402
 
-ENGINES = ("executorch", "rules_executorch")
-
-
-def lower_with_executorch(module, inputs, watch: Stopwatch, path: Path) -> None:
-    """ExecuTorch's documented path without a partitioner."""
-    from executorch.exir import to_edge_transform_and_lower
-
-    with watch.stage("export"):
-        program = torch.export.export(module, inputs)
-    with watch.stage("to_edge"):
-        edge = to_edge_transform_and_lower(program)
-    with watch.stage("to_executorch"):
-        lowered = edge.to_executorch()
-    with watch.stage("write"), open(path, "wb") as file:
-        lowered.write_to_file(file)
+# Where each has its `to_edge_transform_and_lower`.
+ENGINES = {"executorch": "executorch.exir", "rules_executorch": "rules_executorch.lowering"}
 
 
-def lower_with_ours(module, inputs, watch: Stopwatch, path: Path) -> None:
-    """The same calls, with the import changed."""
-    from rules_executorch.lowering import to_edge_transform_and_lower
-
+def lower(engine: str, module, inputs, watch: Stopwatch, path: Path) -> None:
+    """ExecuTorch's documented path without a partitioner, with the engine's import."""
+    to_edge_transform_and_lower = importlib.import_module(ENGINES[engine]).to_edge_transform_and_lower
     with watch.stage("export"):
         program = torch.export.export(module, inputs)
     with watch.stage("to_edge"):
@@ -57,16 +43,15 @@ def lower_with_ours(module, inputs, watch: Stopwatch, path: Path) -> None:
 
 def measure(engine: str, model: str) -> dict:
     """Lower `model` in this process, once, after a small model that warms the imports up."""
-    lower = {"executorch": lower_with_executorch, "rules_executorch": lower_with_ours}[engine]
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         path = Path(folder) / "model.pte"
-        lower(torch.nn.Linear(2, 2).eval(), (torch.randn(1, 2),), Stopwatch(), path)
+        lower(engine, torch.nn.Linear(2, 2).eval(), (torch.randn(1, 2),), Stopwatch(), path)
         module, inputs = models.make(model)
         weights = sum(p.numel() * p.element_size() for p in module.parameters()) / 2**20
         gc.collect()
         before, watch = peak_memory_mib(), Stopwatch(time.process_time)
-        lower(module, inputs, watch, path)
+        lower(engine, module, inputs, watch, path)
         peak = peak_memory_mib() - before
         expected = module(*inputs)
         return {
@@ -141,11 +126,7 @@ def main() -> None:
         return
     results: dict[str, dict[str, dict]] = {}
     for model in options.models.split(","):
-        runs: dict[str, list[dict]] = {engine: [] for engine in ENGINES}
-        for _ in range(options.repeat):
-            for engine in ENGINES:
-                runs[engine].append(in_child(__file__, "--child", engine, model))
-                print(f"{model} {engine}: {runs[engine][-1]['after_export']:.2f} s after export", file=sys.stderr)
+        runs = in_turn(__file__, list(ENGINES), model, options.repeat)
         results[model] = {engine: _merged(runs[engine]) for engine in ENGINES}
     print(f"{versions()}; median of {options.repeat}\n\n{table(results)}")
 

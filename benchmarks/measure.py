@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 
@@ -58,6 +58,16 @@ def in_child(script: str, *arguments: str, timeout: float = 1800) -> dict:
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def in_turn(script: str, ways: Sequence[str], model: str, repeat: int) -> dict[str, list[dict]]:
+    """Run a script's child mode `--child WAY MODEL` for one way after the other, `repeat` times; the results by way."""
+    runs: dict[str, list[dict]] = {way: [] for way in ways}
+    for number in range(repeat):
+        for way in ways:
+            print(f"{model} {way}: {number + 1} of {repeat}", file=sys.stderr)
+            runs[way].append(in_child(script, "--child", way, model))
+    return runs
 
 
 def medians(runs: list[dict]) -> dict:
