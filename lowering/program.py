@@ -17,6 +17,7 @@ from torch.fx.passes.infra.pass_manager import PassManager
 from .config import EdgeCompileConfig, ExecutorchBackendConfig, Pass
 from .delegation.backend import Partitioner
 from .delegation.to_backend import Delegation, Delegations, to_backend
+from .edge.edge_cache import kept_or_made
 from .edge.to_edge import to_edge_program
 from .edge.verify import verify_edge_program
 from .emit.emit import EmittedProgram, emit_program
@@ -269,7 +270,12 @@ def _edge(
     keep: Callable[[Node], bool] | None = None,
 ) -> ExportedProgram:
     preserve_ops = (*config.preserve_ops, *ops)
-    return to_edge_program(program, preserve_ops=preserve_ops, keep=keep, operators=config.operators)
+    return kept_or_made(
+        program,
+        preserve_ops,
+        config.operators,
+        lambda: to_edge_program(program, preserve_ops=preserve_ops, keep=keep, operators=config.operators),
+    )
 
 
 def _calls_any(program: ExportedProgram, ops: Collection[OpOverload]) -> bool:

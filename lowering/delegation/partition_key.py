@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -31,10 +31,12 @@ _ENCODED = frozenset(
 Contents = Mapping[str, tuple[int, bytes]]
 
 
-def contents_of(program: ExportedProgram) -> Contents:
-    """Size and SHA-256 of each tensor of a program, by name. Raises ValueError for one that has no bytes."""
-    tensors = {**program.state_dict, **program.constants}
-    return {name: content_key(tensor.detach().contiguous()) for name, tensor in tensors.items()}
+def contents_of(program: ExportedProgram, content: Callable[[torch.Tensor], tuple[int, bytes]]) -> Contents:
+    """Size and SHA-256 of each tensor of a program, by name, as `content` finds them.
+
+    Raises AttributeError, RuntimeError, TypeError or ValueError for an object, or a tensor that has no bytes.
+    """
+    return {name: content(tensor) for name, tensor in {**program.state_dict, **program.constants}.items()}
 
 
 def partition_key(

@@ -36,7 +36,7 @@ def load_program(
     document = _read_document(path)
     files = TensorFiles(tensor_paths)
     try:
-        return _program(document, files)
+        return decode_program(document, resolve(specs_of(document), files))
     except LoweringError:
         raise
     except InvalidFileError as error:
@@ -59,8 +59,16 @@ def _read_document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _program(document: dict[str, Any], files: TensorFiles) -> ExportedProgram:
-    tensors = resolve([TensorSpec.from_data(data) for data in document["tensors"]], files)
+def specs_of(document: dict[str, Any]) -> list[TensorSpec]:
+    """The tensors that a program needs, of the document of its graph."""
+    return [TensorSpec.from_data(data) for data in document["tensors"]]
+
+
+def decode_program(document: dict[str, Any], tensors: dict[str, torch.Tensor]) -> ExportedProgram:
+    """The program of a document, with the tensors of its specs by name.
+
+    Raises whatever a malformed document makes torch, sympy or Python say.
+    """
     reader = GraphReader.over(document["tables"], tensors)
     root, graph = reader.decode(document["graph"])
     signature = decode_signature(document["signature"])

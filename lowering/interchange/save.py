@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Hashable, Mapping
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -36,6 +37,14 @@ def save_program(
         LoweringError: the program holds what files do not (a script object, a delegate, …); the message
             names the node.
     """
+    document, tensors = encode_program(program, leave_out)
+    write_tensors(tensors, constants_path)
+    with replacing(graph_path) as temporary:
+        temporary.write_text(document, encoding="utf-8")
+
+
+def encode_program(program: ExportedProgram, leave_out: Collection[str]) -> tuple[str, dict[str, torch.Tensor]]:
+    """The text of a program's graph, and by name the tensors that go with it. Args and errors: as save_program."""
     writer = GraphWriter()
     graph = writer.encode(program.graph_module)
     tensors = {**_state(program), **writer.attributes}
@@ -47,7 +56,7 @@ def save_program(
         [writer.expressions.add(part, None) for part in (symbol, bounds.lower, bounds.upper)]
         for symbol, bounds in sorted(program.range_constraints.items(), key=lambda item: str(item[0]))
     ]
-    document = {
+    document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "dialect": program.dialect,
@@ -58,9 +67,8 @@ def save_program(
         "tensors": [spec.to_data() for spec in specs],
         "tables": writer.tables(),
     }
-    write_tensors({spec.name: tensors[spec.name] for spec in specs if not spec.supplied}, constants_path)
-    with replacing(graph_path) as temporary:
-        temporary.write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return text, {spec.name: tensors[spec.name] for spec in specs if not spec.supplied}
 
 
 def _state(program: ExportedProgram) -> dict[str, torch.Tensor]:

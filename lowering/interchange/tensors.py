@@ -59,6 +59,16 @@ def write_tensors(tensors: Mapping[str, torch.Tensor], path: str | os.PathLike[s
     Of tensors that are one in memory, only the first by name is written.
     Raises LoweringError for a tensor that such a file cannot hold.
     """
+    dense = dense_tensors(tensors)
+    try:
+        with replacing(path) as temporary:
+            safetensors.torch.save_file(dense, temporary)
+    except (KeyError, ValueError, safetensors.SafetensorError) as error:
+        raise LoweringError(f"tensors cannot be written to {os.fspath(path)!r}: {error}") from error
+
+
+def dense_tensors(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What is written of `tensors`, as safetensors takes it. Raises LoweringError for one that it cannot hold."""
     dense: dict[str, torch.Tensor] = {}
     written: set[Hashable] = set()
     storages: set[int] = set()
@@ -74,11 +84,7 @@ def write_tensors(tensors: Mapping[str, torch.Tensor], path: str | os.PathLike[s
         if storage in storages:  # safetensors takes no two parts of one memory
             dense[name] = dense[name].clone()
         storages.add(storage)
-    try:
-        with replacing(path) as temporary:
-            safetensors.torch.save_file(dense, temporary)
-    except (KeyError, ValueError, safetensors.SafetensorError) as error:
-        raise LoweringError(f"tensors cannot be written to {os.fspath(path)!r}: {error}") from error
+    return dense
 
 
 class TensorFiles:
@@ -137,7 +143,7 @@ def resolve(specs: Sequence[TensorSpec], files: TensorFiles) -> dict[str, torch.
                 f"but {_described(spec.dtype, spec.shape)} in the model"
             )
             continue
-        found[spec.name] = _as_specified(tensor, spec)
+        found[spec.name] = as_specified(tensor, spec)
     if defects:
         shown = [f"tensor {defect}" for defect in defects[:5]]
         if len(defects) > 5:
@@ -173,7 +179,8 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _as_specified(tensor: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
+def as_specified(tensor: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
+    """`tensor`, which has the dtype and shape of `spec`, with its strides, and a parameter if it is one."""
     if tensor.stride() != spec.strides and tensor.numel():
         if not is_dense(spec.shape, spec.strides):
             raise InvalidFileError(f"edge program: the strides of tensor {spec.name!r} leave gaps")

@@ -21,15 +21,10 @@ from rules_executorch.lowering.delegation.backend import (
 from rules_executorch.lowering.delegation.lowered_module import lowered_modules
 from rules_executorch.lowering.delegation.named_data import DataEntry, NamedDataStore, NamedDataStoreOutput
 from rules_executorch.lowering.delegation.partitioning import graph_modules, tag_constant_data
-from rules_executorch.lowering.delegation.preprocess_cache import (
-    FolderCache,
-    Tally,
-    caching,
-    result_from_bytes,
-    result_to_bytes,
-)
+from rules_executorch.lowering.delegation.preprocess_results import result_from_bytes, result_to_bytes
 from rules_executorch.lowering.delegation.to_backend import to_backend
 from rules_executorch.lowering.errors import LoweringError
+from rules_executorch.lowering.result_cache import FolderCache, Tally, caching
 from support.delegation import export
 
 X = torch.linspace(-1, 1, 6).reshape(2, 3)

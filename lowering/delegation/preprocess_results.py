@@ -1,106 +1,14 @@
-"""What backends made of partitions before, found again by content.
-
-    with caching(FolderCache(known, new)) as tally:
-        to_backend(...)
-
-Then a backend is asked only for partitions that differ from all before; `tally` counts both. A backend that
-overrides preprocess_multimethod is always asked, since what it makes of one partition may depend on others.
-"""
+"""What backends made of partitions, as bytes, so that it can be kept (see result_cache.py)."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
-from ..files import replacing
 from .backend import PreprocessResult
 from .named_data import DataEntry, NamedDataStoreOutput, content_key, tensor_bytes
 from .partition_key import Contents
 
 _FORMAT = b"rules_executorch preprocessed 1\n"
-_DIGEST_SIZE = hashlib.sha256().digest_size
-
-
-class PreprocessCache(Protocol):
-    """Bytes by key. What `get` returns is what `put` was given, or None."""
-
-    def get(self, key: str) -> bytes | None: ...
-
-    def put(self, key: str, data: bytes) -> None: ...
-
-
-@dataclass(frozen=True)
-class FolderCache:
-    """Reads from the folders `known` and `new`, writes to `new`. Every file is verified when it is read.
-
-    Of what was found in `known` there is then an empty file in `new`, which tells its owner that it is in use.
-    """
-
-    known: Path
-    new: Path
-
-    def get(self, key: str) -> bytes | None:
-        """What was kept under `key`; None where that is nothing, or is damaged."""
-        for folder in (self.new, self.known):
-            try:
-                checked = (folder / key).read_bytes()
-            except OSError:
-                continue
-            data = checked[_DIGEST_SIZE:]
-            if hashlib.sha256(data).digest() == checked[:_DIGEST_SIZE]:
-                if folder == self.known:
-                    self._note_use(key)
-                return data
-        return None
-
-    def put(self, key: str, data: bytes) -> None:
-        """Keep `data`. A folder that cannot be written to keeps nothing."""
-        try:
-            self.new.mkdir(parents=True, exist_ok=True)
-            with replacing(self.new / key) as temporary, open(temporary, "wb") as file:
-                file.write(hashlib.sha256(data).digest())
-                file.write(data)
-        except OSError:
-            pass
-
-    def _note_use(self, key: str) -> None:
-        with suppress(OSError):
-            self.new.mkdir(parents=True, exist_ok=True)
-            (self.new / key).touch()
-
-
-@dataclass
-class Tally:
-    """How many partitions backends compiled, and how many results were known already."""
-
-    cache: PreprocessCache
-    preprocessed: int = 0
-    cached: int = 0
-
-
-_CURRENT: ContextVar[Tally | None] = ContextVar("preprocess_cache", default=None)
-
-
-@contextmanager
-def caching(cache: PreprocessCache) -> Iterator[Tally]:
-    """Within it, to_backend looks for results in `cache`, and keeps new ones there."""
-    tally = Tally(cache)
-    token = _CURRENT.set(tally)
-    try:
-        yield tally
-    finally:
-        _CURRENT.reset(token)
-
-
-def current_cache() -> Tally | None:
-    """That of the innermost `caching`."""
-    return _CURRENT.get()
 
 
 def result_to_bytes(result: PreprocessResult, contents: Contents) -> bytes | None:
