@@ -116,22 +116,6 @@ def test_pairs_of_concurrent_builds(workspace: GeneratedWorkspace, cache: Path, 
                 assert (root / "build-out" / path).read_text() == text, (number, root, path)
 
 
-def test_clocks_that_go_wrong(workspace: GeneratedWorkspace, cache: Path, how_many: HowMany) -> None:
-    """Files whose times lie far in the past or the future, those of the builder's own state among them."""
-    chance = workspace.random
-    _must_be_right(workspace, cache, "at first")
-    for number in range(how_many(6, 200)):
-        files = [path for path in workspace.root.rglob("*") if path.is_file() and not path.is_symlink()]
-        moment = time.time() + chance.choice([-1e9, -1e5, -3600, 3600, 1e5, 1e9])
-        for path in chance.sample(files, len(files) // 2):
-            os.utime(path, (moment, moment))
-        done = workspace.edit()
-        files = [workspace.root / package / file for package, p in workspace.packages.items() for file in p.files]
-        for path in chance.sample(files, len(files) // 2):
-            os.utime(path, (moment, moment))
-        _must_be_right(workspace, cache, (number, moment, done))
-
-
 _SMALL_DISK = """
 set -e
 mount -t tmpfs -o size=$1 none "$2"

@@ -2,6 +2,7 @@
 
 A target's output is the text of its sources, one after the other, and a line with the word that its macro adds.
 So what a clean build would make is known at once, and incremental builds can be compared with it by the thousand.
+A target that joins others' outputs fails while one of its sources has the word `spoiled` in it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def native_join(name, srcs):
         name = name,
         srcs = srcs,
         outs = [name + ".out"],
-        cmd = "cat $(SRCS) > $@; echo {word} >> $@",
+        cmd = "case '$(SRCS)' in *.out*) if grep -q spoiled $(SRCS); then exit 1; fi;; esac; cat $(SRCS) > $@; echo {word} >> $@",
         visibility = ["//visibility:public"],
     )
 '''
@@ -98,6 +99,28 @@ class GeneratedWorkspace:
             if done is not None:
                 self.write()
                 return done
+
+    def spoil(self) -> Callable[[], None]:
+        """Write `spoiled` to a file; returns what takes it back."""
+        package, file = self._any_file()
+        files = self.packages[package].files
+        before, files[file] = files[file], "spoiled\n"
+        self.write()
+
+        def take_back() -> None:
+            files[file] = before
+            self.write()
+
+        return take_back
+
+    def must_fail(self) -> bool:
+        """Whether what is spoiled has reached a target that joins outputs."""
+        known: dict[tuple[str, str], str] = {}
+        return any(
+            "spoiled" in self._output(package, name, known) and any(":" in source for source in sources)
+            for package, contents in self.packages.items()
+            for name, sources in contents.targets.items()
+        )
 
     def _output(self, package: str, name: str, known: dict[tuple[str, str], str]) -> str:
         if (package, name) not in known:
