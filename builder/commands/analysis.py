@@ -12,7 +12,7 @@ from rules_executorch.rules import RULES
 from ..analysis.analyze import analyze
 from ..core.label import Label
 from ..core.timeline import span
-from ..execution.graph_file import actions_to_json, run_to_json
+from ..execution.graph_file import actions_to_json, definition_digest, run_to_json
 from ..execution.layout import Layout
 from ..execution.ninja_file import ninja_file
 from ..execution.toolchains import host_toolchains
@@ -56,7 +56,7 @@ def analyse(request: Request) -> Analysed:
         (
             str(label),
             [
-                os.path.relpath(layout.output(a.exec_path), request.root)
+                layout.relative_output(a.exec_path)
                 for a in graph.default_outputs.get(label, ())
                 if a.source is None
             ],
@@ -68,8 +68,10 @@ def analyse(request: Request) -> Analysed:
     analysed = Analysed(workspace.name, len(graph.actions), targets, statuses_read(request_identity, loaded.inputs))
     _forget_old_requests(request)
     with span("analysis", "write down the actions"):
-        write_file(os.path.join(request.folder, "build.ninja"), ninja_file(layout, graph.actions, toolchains))
-        write_file(os.path.join(request.folder, "actions.json"), json.dumps(actions_to_json(graph.actions)))
+        definitions = [definition_digest(action, toolchains) for action in graph.actions]
+        write_file(os.path.join(request.folder, "build.ninja"), ninja_file(layout, graph.actions, definitions))
+        stored = json.dumps(actions_to_json(graph.actions, definitions), separators=(",", ":"))
+        write_file(os.path.join(request.folder, "actions.json"), stored)
         runs = {str(label): run_to_json(spec) for label, spec in graph.runs.items()}
         write_file(os.path.join(request.folder, "runs.json"), json.dumps(runs))
         write_analysed(request, analysed, loaded.inputs, request_identity)

@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator
 
 from ..core.timeline import span
-from ..execution.ninja import start_ninja, stop, wait_while_idle
+from ..execution.ninja import has_nothing_to_do, start_ninja, stop
 from . import exit_codes, watch
 from .built import Built, keep_statuses, results
 from .console import Console
 from .events import Events, recording_events
-from .request import Request, make_request, read_analysed, require_root
+from .request import Analysed, Request, make_request, read_analysed, require_root
 from .unchanged import closing_line, identity_of
 
 
@@ -71,33 +71,53 @@ def _build(request: Request, options, console: Console, events: Events) -> Built
     if nothing_to_do and analysed is not None:
         events.expanded(request, [label for label, *_ in analysed.targets])
         return Built(analysed, True, 0, 0, frozenset())
-    outputs = watched.outputs if watched and analysed else None
     if analysed is None:
         from .analysis import analyse
 
         analysed, watched = analyse(request), None
     events.expanded(request, [label for label, *_ in analysed.targets])
-    if changed or watched is None:
-        from .perform import forget_stamps, statuses_of_sources
+    stale: list[int] = []
+    unseen = bool(changed) or watched is None  # by ninja
+    if unseen:
+        stale, sources = _forget_stamps(request, analysed, watched, changed, sources)
+    if not stale and _all_is_done(request, options):
+        keep_statuses(request, analysed, sources, _outputs_of(request, analysed, watched), console)
+        return Built(analysed, True, 0, 0, frozenset())
+    if not unseen:
+        # What it asks for may be another request's doing.
+        stale, sources = _forget_stamps(request, analysed, watched, changed, sources)
+    from .perform import perform
 
-        forget_stamps(request, analysed, set(changed), compare_all=watched is None)
-        if watched is None:
-            sources = statuses_of_sources(request, analysed)
-    ninja_path = os.path.join(request.folder, "build.ninja")
-    ninja = start_ninja(request.root, ninja_path, jobs=options.jobs, keep_going=options.keep_going)
+    return perform(request, analysed, sources, stale, options, console, events)
+
+
+def _forget_stamps(
+    request: Request, analysed: Analysed, watched: watch.Watched | None, changed: list[str], sources
+) -> tuple[list[int], dict[str, tuple[int, ...]]]:
+    """Take the stamps of what may be out of date; the numbers of these actions, and the statuses of all sources."""
+    from .analysed import statuses_of_sources
+    from .stamps import forget_stamps
+
+    with span("check", "forget stamps"):
+        stale = forget_stamps(request, analysed, set(changed), compare_all=watched is None)
+        return stale, sources if watched else statuses_of_sources(request, analysed)
+
+
+def _outputs_of(request: Request, analysed: Analysed, watched: watch.Watched | None) -> list[str]:
+    if watched is not None:
+        return watched.outputs
+    from .analysed import outputs_of
+
+    return outputs_of(request, analysed)
+
+
+def _all_is_done(request: Request, options) -> bool:
+    """Whether ninja finds every stamp to be there, and newer than what it stands on."""
+    path = os.path.join(request.folder, "build.ninja")
+    ninja = start_ninja(request.root, path, jobs=options.jobs, keep_going=options.keep_going)
     try:
         with span("check", "wait for ninja"):
-            status, printed = wait_while_idle(ninja)
-        if status == 0:
-            if outputs is None:
-                from .perform import outputs_of
-
-                outputs = outputs_of(request, analysed)
-            keep_statuses(request, analysed, sources, outputs, console)
-            return Built(analysed, True, 0, 0, frozenset())
-        from .perform import perform
-
-        return perform(request, analysed, ninja, status, printed, sources, options, console, events)
+            return has_nothing_to_do(ninja)
     finally:
         stop(ninja)
 

@@ -15,19 +15,18 @@ from ..core.action import Action
 from ..core.digest import digest_bytes
 from ..core.diagnostics import BuildError, Diagnostic, UsageError
 from ..core.timeline import span
-from ..execution.graph_file import definition_digest
 from ..execution.isolation import Mode, lazily
 from ..execution.layout import Layout
-from ..execution.ninja import Ninja
+from ..execution.ninja import start_ninja, stop
 from ..execution.probe import find_mode
 from ..execution.processes import Processes
+from ..execution.reuse import reuse_all
 from ..execution.runner import How, Machine
 from ..execution.sandbox import FIXED_ENVIRONMENT
 from ..execution.scheduler import serve
 from ..execution.toolchains import host_toolchains
 from ..execution.workers import Workers
-from . import watch
-from .analysed import read_actions
+from .analysed import outputs_of, read_actions
 from .built import Built, keep_statuses
 from .console import Console
 from .events import Events
@@ -122,66 +121,36 @@ def cache_folder(options) -> Path:
 def perform(
     request: Request,
     analysed: Analysed,
-    ninja: Ninja,
-    status: int | None,
-    printed: bytes,
     sources: dict[str, tuple[int, ...]],
+    stale: Sequence[int],
     options,
     console: Console,
     events: Events,
 ) -> Built:
-    """Go on with a build whose ninja asks for an action, or has ended with the error `status`."""
-    ran = cached = 0
-    not_built: frozenset[str] = frozenset()
-    if status is None:
-        with (
-            open_machine(request, analysed.name, options, console) as machine,
-            listening(console, explain=options.explain) as shown,
-            span("execution", "execution"),
-        ):
-            actions = read_actions(request)
-            by_digest = {definition_digest(action, machine.toolchains): action for action in actions}
-            status, tally, printed = serve(ninja, by_digest, machine, Listeners(shown, events), printed)
-        ran, cached = tally.counts[How.RAN], tally.counts[How.CACHED]
-        not_built = _not_built(machine.layout, actions, [failure.action for failure in tally.failures])
+    """Bring up to date the actions with the numbers `stale`, which have no stamps, and others for which ninja asks.
+
+    What is known already is used first, so that ninja asks for those only that have to run.
+    """
+    with (
+        open_machine(request, analysed.name, options, console) as machine,
+        listening(console, explain=options.explain) as shown,
+        span("execution", "execution"),
+    ):
+        actions, listeners = read_actions(request), Listeners(shown, events)
+        with span("cache", "look up all"):
+            known = reuse_all(machine, map(actions.__getitem__, stale), actions.producers, listeners)
+        path = os.path.join(request.folder, "build.ninja")
+        ninja = start_ninja(request.root, path, jobs=options.jobs, keep_going=options.keep_going)
+        try:
+            status, tally, printed = serve(ninja, actions.defined, machine, listeners, done=known.total())
+        finally:
+            stop(ninja)
+    not_built = _not_built(machine.layout, actions, [failure.action for failure in tally.failures])
     keep_statuses(request, analysed, sources, outputs_of(request, analysed), console, succeeded=status == 0)
     if status != 0 and not not_built:
         raise BuildError(_complaint(printed))
-    return Built(analysed, status == 0, ran, cached, not_built)
-
-
-def forget_stamps(request: Request, analysed: Analysed, changed: set[str], *, compare_all: bool) -> None:
-    """Make ninja ask for the actions that read or make one of the changed files.
-
-    `compare_all`: the request has no memory of these actions. What the last builds of all requests left then says
-    which files changed; and nobody has watched the inputs of an action that none of these had.
-    """
-    layout = Layout(Path(request.root), analysed.name)
-    watched = _watched_by_all(request) if compare_all else []
-    changed = changed.union(*(watch.changed_files(one)[0] for one in watched))
-    known = {path for one in watched for path in one.outputs}
-    for action in read_actions(request):
-        unknown = compare_all and str(layout.file(action.outputs[0])) not in known
-        if unknown or any(str(layout.file(artifact)) in changed for artifact in (*action.inputs, *action.outputs)):
-            layout.stamp(action.outputs[0].exec_path).unlink(missing_ok=True)
-
-
-def _watched_by_all(request: Request) -> list[watch.Watched]:
-    kept = [watch.read(str(folder)) for folder in Path(request.state, "requests").glob("*")]
-    return [one for one in kept if one is not None]
-
-
-def statuses_of_sources(request: Request, analysed: Analysed) -> dict[str, tuple[int, ...]]:
-    """All that analysis and actions read: the status of each file as it was before it was read."""
-    sources = [a.source for action in read_actions(request) for a in action.inputs if a.source is not None]
-    now = {path: watch.source_status(path) for path in dict.fromkeys(map(str, sources))}
-    return {**now, **analysed.read}
-
-
-def outputs_of(request: Request, analysed: Analysed) -> list[str]:
-    """The paths of all outputs of a request that was analysed."""
-    layout = Layout(Path(request.root), analysed.name)
-    return list(dict.fromkeys(str(layout.file(a)) for action in read_actions(request) for a in action.outputs))
+    cached = tally.counts[How.CACHED] + known[How.CACHED]
+    return Built(analysed, status == 0, tally.counts[How.RAN], cached, not_built)
 
 
 def _not_built(layout: Layout, actions: Sequence[Action], failed: Sequence[Action]) -> frozenset[str]:
@@ -189,11 +158,13 @@ def _not_built(layout: Layout, actions: Sequence[Action], failed: Sequence[Actio
 
     `actions` come after what they need.
     """
+    if not failed:
+        return frozenset()
     lost = {output.exec_path for action in failed for output in action.outputs}
     for action in actions:
         if any(artifact.source is None and artifact.exec_path in lost for artifact in action.inputs):
             lost.update(output.exec_path for output in action.outputs)
-    return frozenset(os.path.relpath(layout.output(path), layout.root) for path in lost)
+    return frozenset(map(layout.relative_output, lost))
 
 
 def _complaint(printed: bytes) -> Diagnostic:

@@ -25,6 +25,10 @@ class Artifact:
         if not all(part and part != "." and part != ".." for part in self.exec_path.split("/")):
             raise ValueError(f"an artifact's path must be relative and normal, not {self.exec_path!r}")
 
+    def __hash__(self) -> int:
+        # A string remembers its hash, a Path does not; and actions by the thousand have hundreds of inputs in common.
+        return hash(self.exec_path)
+
 
 @dataclass(frozen=True)
 class Toolchain:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,75 +14,153 @@ from ..core.action import Action, Artifact, Preload, Resources, RunSpec, Toolcha
 
 
 def definition_digest(action: Action, toolchains: Mapping[str, Toolchain]) -> str:
-    """What ninja compares to see that an action is no longer the one that ran: all that can change what it makes."""
+    """What tells that an action is no longer the one that ran: a digest of all that can change what it makes."""
     names = [action.toolchain, *action.also]
     definition = [
         [action.mnemonic, action.toolchain, action.argv, sorted(action.environment.items()), action.also],
-        [artifact.exec_path for artifact in (*action.inputs, *action.outputs)],
         len(action.inputs),
         action.unused_inputs.exec_path if action.unused_inputs else None,
         [toolchains[name].identity for name in names if name],
     ]
-    return hashlib.sha256(json.dumps(definition).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    # Of paths there may be hundreds; as none can hold it, a zero byte keeps them apart.
+    paths = "\0".join([artifact.exec_path for artifact in (*action.inputs, *action.outputs)])
+    text = f"{json.dumps(definition)}\0{paths}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def actions_to_json(actions: Sequence[Action]) -> dict[str, Any]:
-    """Actions as plain data; what many of them name is written once."""
+def actions_to_json(actions: Sequence[Action], definitions: Sequence[str]) -> dict[str, Any]:
+    """Actions as plain data, each after those that make its inputs; `definitions` are their digests.
+
+    Artifacts are numbered in the order in which actions name them, so that what many of them name is mostly runs
+    of consecutive numbers: lists of artifacts are written as [first, end, first, end, …].
+    """
     numbers: dict[Artifact, int] = {}
-    preloads: dict[Preload, int] = {}
-    groups: dict[tuple[Artifact, ...], int] = {}
+    preloads: dict[tuple, int] = {}
+    groups: dict[tuple[int, ...], int] = {}
 
-    def number(artifact: Artifact) -> int:
-        return numbers.setdefault(artifact, len(numbers))
+    def runs(artifacts: Sequence[Artifact]) -> tuple[int, ...]:
+        found: list[int] = []
+        end = -1
+        for artifact in artifacts:
+            number = numbers.setdefault(artifact, len(numbers))
+            if number != end:
+                found += (end, number)
+            end = number + 1
+        # The first end closes nothing.
+        return (*found[1:], end) if found else ()
 
     rows = [
         {
             "mnemonic": action.mnemonic,
             "toolchain": action.toolchain,
             "argv": action.argv,
-            "inputs": [number(a) for a in action.inputs],
-            "outputs": [number(a) for a in action.outputs],
+            "inputs": runs(action.inputs),
+            "outputs": runs(action.outputs),
             "environment": dict(action.environment),
             "also": action.also,
             "resources": [action.resources.cpus, action.resources.memory_mib],
             "owner": action.owner,
-            "unused_inputs": None if action.unused_inputs is None else number(action.unused_inputs),
-            "preloads": [preloads.setdefault(preload, len(preloads)) for preload in action.preloads],
-            "keeps_for": groups.setdefault(action.keeps_for, len(groups)),
+            "unused_inputs": runs([action.unused_inputs] if action.unused_inputs else []),
+            "preloads": [
+                preloads.setdefault((each.steps, each.import_roots, runs(each.inputs)), len(preloads))
+                for each in action.preloads
+            ],
+            "keeps_for": groups.setdefault(runs(action.keeps_for), len(groups)),
+            "definition": definition,
         }
-        for action in actions
+        for action, definition in zip(actions, definitions)
     ]
-    shared = [[preload.steps, preload.import_roots, [number(a) for a in preload.inputs]] for preload in preloads]
-    kept = [[number(a) for a in group] for group in groups]
-    return {"artifacts": [_artifact_to_json(a) for a in numbers], "preloads": shared, "groups": kept, "actions": rows}
+    artifacts = [_artifact_to_json(artifact) for artifact in numbers]
+    return {"artifacts": artifacts, "preloads": list(preloads), "groups": list(groups), "actions": rows}
 
 
-def actions_from_json(data: Mapping[str, Any]) -> list[Action]:
-    """The inverse of actions_to_json."""
-    artifacts = [_artifact_from_json(pair) for pair in data["artifacts"]]
+class StoredActions(Sequence[Action]):
+    """What actions_to_json made, each action made when it is asked for: most builds need few of many."""
 
-    def several(numbers: Iterable[int]) -> tuple[Artifact, ...]:
-        return tuple(artifacts[n] for n in numbers)
+    def __init__(self, data: Mapping[str, Any]):
+        self._rows = data["actions"]
+        self._artifacts = [_artifact_from_json(pair) for pair in data["artifacts"]]
+        self._preloads = [
+            Preload(tuple(steps), tuple(roots), self._several(runs)) for steps, roots, runs in data["preloads"]
+        ]
+        self._groups = [self._several(runs) for runs in data["groups"]]
 
-    preloads = [Preload(tuple(steps), tuple(roots), several(inputs)) for steps, roots, inputs in data["preloads"]]
-    groups = [several(numbers) for numbers in data["groups"]]
-    return [
-        Action(
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, number: int) -> Action:
+        row = self._rows[number]
+        return Action(
             mnemonic=row["mnemonic"],
             toolchain=row["toolchain"],
             argv=tuple(row["argv"]),
-            inputs=several(row["inputs"]),
-            outputs=several(row["outputs"]),
+            inputs=self._several(row["inputs"]),
+            outputs=self._several(row["outputs"]),
             environment=row["environment"],
             also=tuple(row["also"]),
             resources=Resources(*row["resources"]),
             owner=row["owner"],
-            unused_inputs=None if row["unused_inputs"] is None else artifacts[row["unused_inputs"]],
-            preloads=tuple(preloads[n] for n in row["preloads"]),
-            keeps_for=groups[row["keeps_for"]],
+            unused_inputs=next(iter(self._several(row["unused_inputs"])), None),
+            preloads=tuple(self._preloads[n] for n in row["preloads"]),
+            keeps_for=self._groups[row["keeps_for"]],
         )
-        for row in data["actions"]
-    ]
+
+    @property
+    def definitions(self) -> list[str]:
+        """The digests of the actions' definitions."""
+        return [row["definition"] for row in self._rows]
+
+    def defined(self, definition: str) -> Action | None:
+        """The action whose definition has this digest, if there is one."""
+        number = self._by_definition.get(definition)
+        return None if number is None else self[number]
+
+    @functools.cached_property
+    def _by_definition(self) -> dict[str, int]:
+        return {definition: number for number, definition in enumerate(self.definitions)}
+
+    def first_outputs(self) -> list[Artifact]:
+        """Of each action, the output that it is known by."""
+        return [self._artifacts[row["outputs"][0]] for row in self._rows]
+
+    def outputs(self) -> list[Artifact]:
+        """The outputs of all actions."""
+        return [artifact for row in self._rows for artifact in self._several(row["outputs"])]
+
+    @functools.cached_property
+    def producers(self) -> dict[str, str]:
+        """By the exec_path of each output, the first output of the action that makes it."""
+        return {
+            output.exec_path: first.exec_path
+            for row, first in zip(self._rows, self.first_outputs())
+            for output in self._several(row["outputs"])
+        }
+
+    def sources(self) -> list[Artifact]:
+        """The inputs of actions that no action makes."""
+        return [artifact for artifact in self._artifacts if artifact.source is not None]
+
+    def naming(self, wanted: Callable[[Artifact], bool]) -> list[int]:
+        """The numbers of the actions that have inputs or outputs of a kind. Asks once of each."""
+        # How many of the kind come before each artifact: so a run has some, if it has more at its end.
+        before = [0, *itertools.accumulate(map(wanted, self._artifacts))]
+        if not before[-1]:
+            return []
+        return [
+            number
+            for number, row in enumerate(self._rows)
+            if any(before[end] > before[first] for first, end in _pairs([*row["inputs"], *row["outputs"]]))
+        ]
+
+    def _several(self, runs: Sequence[int]) -> tuple[Artifact, ...]:
+        found: list[Artifact] = []
+        for first, end in _pairs(runs):
+            found += self._artifacts[first:end]
+        return tuple(found)
+
+
+def _pairs(runs: Sequence[int]) -> Iterator[tuple[int, int]]:
+    return zip(runs[::2], runs[1::2])
 
 
 def run_to_json(spec: RunSpec) -> dict[str, Any]:

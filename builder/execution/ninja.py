@@ -80,22 +80,16 @@ def _is_program(path: str) -> bool:
         return False
 
 
-def wait_while_idle(ninja: Ninja) -> tuple[int | None, bytes]:
-    """Wait until ninja ends or an edge asks for something.
-
-    Returns ninja's exit status (None: an edge asks, and ninja goes on) and what it printed so far.
-    """
+def has_nothing_to_do(ninja: Ninja) -> bool:
+    """Wait until ninja ends or an edge asks for something; whether it ended, and found no fault."""
     import select
 
-    printed = b""
     while True:
         ready, _, _ = select.select([ninja.output, ninja.requests], [], [])
         if ninja.requests in ready:
-            return None, printed
-        piece = os.read(ninja.output, 1 << 16)
-        if not piece:
-            return reap(ninja), printed
-        printed += piece
+            return False
+        if not os.read(ninja.output, 1 << 16):
+            return reap(ninja) == 0
 
 
 def reap(ninja: Ninja) -> int:

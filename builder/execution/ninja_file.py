@@ -1,9 +1,11 @@
 """Actions → build.ninja.
 
-Each action is one edge. Its first output is the action's stamp, an empty file whose time moves when
-an output changes; edges that need the action depend on the stamp, so that the times of the outputs
-themselves, which are links into the store, mean nothing. The outputs are listed as well, for ninja
-to see one that was deleted. The command names the action by the digest of its definition.
+Each action is one edge. Its output is the action's stamp, an empty file whose time moves when an
+output changes; edges that need the action depend on the stamp, so that the times of the outputs
+themselves, which are links into the store, mean nothing. The command names the action by the digest of its definition.
+
+The edges are those of a generator: ninja asks for one because its stamp is missing or older than an input, and not
+because its log does not know the command. What else is a reason to ask removes the stamp (see commands/stamps.py).
 
 Inputs that the same actions have in common, such as a library's sources, are one phony edge: with thousands of
 actions, that makes the file some fifty times smaller.
@@ -11,54 +13,57 @@ actions, that makes the file some fifty times smaller.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
-from ..core.action import Action, Artifact, Toolchain
-from .graph_file import definition_digest
-from .layout import Layout
+from ..core.action import Action, Artifact
+from .layout import OUTPUT_FOLDER, Layout
 from .ninja import CLIENT_VARIABLE, PYTHON_VARIABLE
+
+_STATE = f"{OUTPUT_FOLDER}/.state"
 
 _HEAD = f"""\
 # Written by `build`, for the ninja that it starts.
 ninja_required_version = 1.11
-builddir = {{state}}
+builddir = {_STATE}
 rule run
   command = exec "$${PYTHON_VARIABLE}" -I -S "$${CLIENT_VARIABLE}" $action
   description = $action
   restat = 1
+  generator = 1
 """
 
 
-def ninja_file(layout: Layout, actions: Sequence[Action], toolchains: Mapping[str, Toolchain]) -> str:
-    """The text of build.ninja, for a ninja that runs in the workspace's root."""
+def ninja_file(layout: Layout, actions: Sequence[Action], definitions: Sequence[str]) -> str:
+    """The text of build.ninja, for a ninja that runs in the workspace's root.
+
+    `definitions` are the digests of the actions' definitions, by which edges ask for them.
+    """
+    root = f"{layout.root}{os.sep}"
     stamps = {
-        output.exec_path: action.outputs[0].exec_path for action in actions for output in action.outputs
+        output.exec_path: _escape(layout.relative_stamp(action.outputs[0].exec_path))
+        for action in actions
+        for output in action.outputs
     }
-    relative: dict[Path, str] = {}
+    names: dict[Artifact, str] = {}
 
-    def name(path: Path) -> str:
-        if path not in relative:
-            inside = path.is_relative_to(layout.root)
-            relative[path] = _escape(str(path.relative_to(layout.root) if inside else path))
-        return relative[path]
+    def name(artifact: Artifact) -> str:
+        if artifact.source is None:
+            return stamps[artifact.exec_path]
+        found = names.get(artifact)
+        if found is None:
+            found = names[artifact] = _escape(str(artifact.source).removeprefix(root))
+        return found
 
-    def name_input(artifact: Artifact) -> str:
-        if artifact.source is not None:
-            return name(artifact.source)
-        return name(layout.stamp(stamps[artifact.exec_path]))
-
-    lines = [_HEAD.format(state=name(layout.state))]
+    lines = [_HEAD]
     group_of: dict[Artifact, str] = {}
     for number, group in enumerate(_inputs_in_common(actions)):
-        phony = name(layout.state / "inputs" / str(number))
+        phony = f"{_STATE}/inputs/{number}"
         group_of.update(dict.fromkeys(group, phony))
-        lines.append(f"build {phony}: phony {' '.join(dict.fromkeys(map(name_input, group)))}\n")
-    for action in actions:
-        stamp = name(layout.stamp(action.outputs[0].exec_path))
-        outputs = " ".join(name(layout.output(a.exec_path)) for a in action.outputs)
-        inputs = " ".join(dict.fromkeys(group_of.get(a) or name_input(a) for a in action.inputs))
-        lines.append(f"build {stamp} | {outputs}: run {inputs}\n  action = {definition_digest(action, toolchains)}\n")
+        lines.append(f"build {phony}: phony {' '.join(dict.fromkeys(map(name, group)))}\n")
+    for action, definition in zip(actions, definitions):
+        inputs = " ".join(dict.fromkeys([group_of.get(artifact) or name(artifact) for artifact in action.inputs]))
+        lines.append(f"build {stamps[action.outputs[0].exec_path]}: run {inputs}\n  action = {definition}\n")
     return "".join(lines)
 
 

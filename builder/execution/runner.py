@@ -130,6 +130,18 @@ def run_action(
         raise ActionFailed(action, f"could not be finished: {error}") from error
 
 
+def reuse_action(machine: Machine, action: Action, sources: dict[Artifact, InputFile]) -> Outcome | None:
+    """Bring the outputs of `action` up to date, if that takes no running; else nothing has changed.
+
+    `sources` are what is known of sources, and are added to.
+    """
+    try:
+        reduced, files = _read_inputs(machine, action, sources)
+        return _reuse(machine, action, list(key_parts(reduced, files, machine.identities(action))))
+    except (OSError, ActionFailed):
+        return None  # who has to run it will tell
+
+
 def run_again(machine: Machine, action: Action) -> ActionResult:
     """Run `action`, whose inputs are there, whatever is known of it; its outputs are in the machine's store only.
 
@@ -141,12 +153,17 @@ def run_again(machine: Machine, action: Action) -> ActionResult:
     return _run(machine, reduced, files, None, False)[0]
 
 
-def _read_inputs(machine: Machine, action: Action) -> tuple[Action, dict[str, InputFile]]:
-    """The action with those inputs only that it needs this time, and their digests."""
+def _read_inputs(
+    machine: Machine, action: Action, sources: dict[Artifact, InputFile] | None = None
+) -> tuple[Action, dict[str, InputFile]]:
+    """The action with those inputs only that it needs this time, and their digests.
+
+    `sources`, if given, are used as they are known, and what was not known yet is added.
+    """
     try:
         with span("digests", "digest inputs"):
             inputs = _needed_inputs(machine, action)
-            files = _digest(machine, inputs)
+            files = _digest(machine, inputs, {} if sources is None else sources)
     except OSError as error:
         raise ActionFailed(action, f"cannot read its input: {error}") from error
     return dataclasses.replace(action, inputs=inputs, unused_inputs=None), files
@@ -225,8 +242,18 @@ def _needed_inputs(machine: Machine, action: Action) -> tuple[Artifact, ...]:
     return tuple(artifact for artifact in action.inputs if artifact.exec_path not in unused)
 
 
-def _digest(machine: Machine, inputs: Sequence[Artifact]) -> dict[str, InputFile]:
-    return {artifact.exec_path: machine.digests.file(machine.layout.file(artifact)) for artifact in inputs}
+def _digest(
+    machine: Machine, inputs: Sequence[Artifact], sources: dict[Artifact, InputFile]
+) -> dict[str, InputFile]:
+    files = {}
+    for artifact in inputs:
+        found = sources.get(artifact)
+        if found is None:
+            found = machine.digests.file(machine.layout.path(artifact))
+            if artifact.source is not None:
+                sources[artifact] = found
+        files[artifact.exec_path] = found
+    return files
 
 
 def _changed(machine: Machine, action: Action, files: Mapping[str, InputFile]) -> list[str]:

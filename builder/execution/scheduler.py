@@ -10,7 +10,7 @@ import select
 import socket
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -91,25 +91,28 @@ class _Serial:
 
 def serve(
     ninja: Ninja,
-    actions: Mapping[str, Action],
+    find: Callable[[str], Action | None],
     machine: Machine,
     listener: Listener,
-    printed: bytes = b"",
+    *,
+    done: int = 0,
 ) -> tuple[int, Tally, bytes]:
     """Run what ninja's edges ask for, until ninja ends.
 
-    `actions` are the actions by definition digest; `printed` is what ninja has printed already.
+    `find` gives the action whose definition has a digest; `done` actions that ninja need not ask for
+    come on top of those that it counts.
     Returns ninja's exit status, what was done, and the end of what ninja printed. On KeyboardInterrupt
     every action is killed before the exception goes on; ninja is the caller's to stop.
     """
     serial = _Serial(listener)
     threads: list[threading.Thread] = []
+    printed = b""
     try:
         while True:
             ready, _, _ = select.select([ninja.output, ninja.requests], [], [])
             if ninja.requests in ready:
                 digest, reply = _receive(ninja.requests)
-                thread = threading.Thread(target=_answer, args=(serial, machine, actions.get(digest), reply), daemon=True)
+                thread = threading.Thread(target=_answer, args=(serial, machine, find(digest), reply), daemon=True)
                 threads.append(thread)
                 thread.start()
                 threads = [t for t in threads if t.is_alive()]
@@ -118,7 +121,7 @@ def serve(
                 if not piece:
                     break
                 printed = (printed + piece)[-_KEPT:]
-                _report_progress(piece, serial)
+                _report_progress(piece, serial, done)
         status = reap(ninja)
     except BaseException:
         machine.processes.stop()
@@ -147,6 +150,6 @@ def _answer(serial: _Serial, machine: Machine, action: Action | None, reply: int
         os.close(reply)
 
 
-def _report_progress(piece: bytes, serial: _Serial) -> None:
+def _report_progress(piece: bytes, serial: _Serial, done: int) -> None:
     if totals := _PROGRESS.findall(piece):
-        serial.expect(int(totals[-1]))
+        serial.expect(int(totals[-1]) + done)

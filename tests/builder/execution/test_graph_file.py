@@ -1,4 +1,4 @@
-"""Actions kept as files: nothing is lost, and ninja sees every change of a definition."""
+"""Actions kept as files: nothing is lost, and every change of a definition is seen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rules_executorch.builder.core.action import Action, Artifact, Preload, Resources, RunSpec
 from rules_executorch.builder.execution.graph_file import (
-    actions_from_json,
+    StoredActions,
     actions_to_json,
     definition_digest,
     run_from_json,
@@ -48,9 +48,36 @@ def _actions(draw: st.DrawFn) -> Action:
     )
 
 
+def _stored(actions: list[Action]) -> StoredActions:
+    """The actions as they come out of their file; the number of each is its definition."""
+    return StoredActions(json.loads(json.dumps(actions_to_json(actions, [f"d{n}" for n in range(len(actions))]))))
+
+
 @given(st.lists(_actions(), max_size=4))
 def test_actions_survive_their_file(actions: list[Action]) -> None:
-    assert actions_from_json(json.loads(json.dumps(actions_to_json(actions)))) == actions
+    stored = _stored(actions)
+    assert list(stored) == actions
+    assert [stored.defined(definition) for definition in stored.definitions] == actions
+    assert stored.defined("another") is None
+    assert stored.outputs() == [output for action in actions for output in action.outputs]
+    assert stored.first_outputs() == [action.outputs[0] for action in actions]
+    assert {a for a in stored.sources()} == {a for action in actions for a in action.inputs}
+
+
+@given(st.lists(_actions(), max_size=4), st.sets(_paths))
+def test_the_actions_that_name_some_files_are_found(actions: list[Action], wanted: set[str]) -> None:
+    found = _stored(actions).naming(lambda artifact: artifact.exec_path in wanted)
+    named = [{artifact.exec_path for artifact in (*action.inputs, *action.outputs)} for action in actions]
+    assert found == [number for number, paths in enumerate(named) if paths & wanted]
+
+
+def test_what_many_actions_name_is_stored_once(tmp_path: Path) -> None:
+    shared = tuple(Artifact(f"w/lib/{number}.py", tmp_path / f"lib/{number}.py") for number in range(300))
+    actions = [
+        Action("Genrule", "", ("x",), (*shared, Artifact(f"w/{n}.in", tmp_path / f"{n}.in")), (Artifact(f"w/{n}.out"),))
+        for n in range(300)
+    ]
+    assert len(json.dumps(actions_to_json(actions, [""] * 300))) < 500 * (300 + 300)
 
 
 @given(_actions(), _text)
@@ -87,8 +114,8 @@ def test_ninja_reads_any_path_that_a_label_can_have(tmp_path: Path) -> None:
         Action("Genrule", "shell", ("-c", ""), (Artifact("w/p/in", source),), (Artifact(name),)),
         Action("Genrule", "shell", ("-c", ""), (Artifact(name),), (Artifact("w/last"),)),
     ]
-    (tmp_path / "build.ninja").write_text(ninja_file(Layout(tmp_path, "w"), actions, TOOLCHAINS))
-    command = [find_ninja(), "-C", str(tmp_path), "-t", "inputs", "build-out/last"]
+    (tmp_path / "build.ninja").write_text(ninja_file(Layout(tmp_path, "w"), actions, ["1", "2"]))
+    command = [find_ninja(), "-C", str(tmp_path), "-t", "inputs", "build-out/.state/done/w/last"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "in $x: y.txt" in result.stdout, result.stdout
     dry = subprocess.run([find_ninja(), "-n", "-C", str(tmp_path)], capture_output=True, text=True)
