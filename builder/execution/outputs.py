@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +13,9 @@ from ..cache.file_digests import FileDigests
 from ..cache.keys import InputFile
 from ..core.store import ActionResult, OutputFile
 from .layout import Layout
+
+# Names of files on their way.
+_NUMBERS = itertools.count()
 
 
 def are_there(layout: Layout, digests: FileDigests, result: ActionResult) -> bool:
@@ -25,18 +28,19 @@ def publish(layout: Layout, store: DiskStore, digests: FileDigests, result: Acti
     wanted = {path: out for path, out in result.outputs.items() if not _is_there(layout, digests, path, out)}
     if not wanted:
         return True
-    layout.staging.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="publish-", dir=layout.staging))
+    staged: dict[str, Path] = {}
     try:
-        for position, output in enumerate(wanted.values()):
-            if not store.materialize(output.digest, folder / str(position), output.executable):
+        for path, output in wanted.items():
+            staged[path] = layout.staging / f"{os.getpid()}-{next(_NUMBERS)}"
+            if not store.materialize(output.digest, staged[path], output.executable):
                 return False
-        for position, path in enumerate(wanted):
+        for path, file in staged.items():
             destination = layout.output(path)
             clear_the_way(destination, layout.outputs)
-            replace(folder / str(position), destination)
+            replace(file, destination)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        for file in staged.values():
+            file.unlink(missing_ok=True)
     return True
 
 
