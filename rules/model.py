@@ -17,6 +17,7 @@ from .providers import ExecutorchBackendInfo, ExecutorchModelInfo, PyInfo
 from .python import import_roots, merge_python, python_argv, python_files, required_toolchains
 
 _WARM_UP = "rules_executorch.lowering.warm_up:warm_up"
+_TOOLS = "rules_executorch.rules.tools"
 _TORCH = Resources(cpus=1, memory_mib=2048)
 
 
@@ -77,9 +78,10 @@ def _checkpoint_names(ctx: RuleContext, weights: Artifact) -> Artifact:
     ctx.run(
         "CheckpointNames",
         toolchain="python",
-        argv=python_argv(tools, "rules_executorch.rules.tools.checkpoint_names", weights.exec_path, names.exec_path),
+        argv=python_argv(tools, f"{_TOOLS}.checkpoint_names", weights.exec_path, names.exec_path),
         inputs=(weights, *python_files(tools)),
         outputs=(names,),
+        preloads=(_preload(tools, _TOOLS),),
     )
     return names
 
@@ -102,7 +104,7 @@ def _unused_sources(ctx: RuleContext, modules: Iterable[str], python: PyInfo) ->
         toolchain="python",
         argv=python_argv(
             tools,
-            "rules_executorch.rules.tools.python_imports",
+            f"{_TOOLS}.python_imports",
             *(f"--unused={module}={artifact.exec_path}" for module, artifact in unused.items()),
             *(f"--root={root}" for root in dict.fromkeys(import_roots(python))),
             *(f"--used={source.exec_path}" for source in sources if source in data),
@@ -110,6 +112,7 @@ def _unused_sources(ctx: RuleContext, modules: Iterable[str], python: PyInfo) ->
         ),
         inputs=(*sources, *python_files(tools)),
         outputs=tuple(unused.values()),
+        preloads=(_preload(tools, _TOOLS),),
     )
     return unused
 
