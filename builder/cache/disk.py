@@ -53,14 +53,6 @@ class DiskStore:
             self._adopt(temporary, digest)
         return digest
 
-    def put_bytes(self, data: bytes) -> Digest:
-        """Store some bytes."""
-        with _temporary_file(self._temporary) as temporary:
-            temporary.write_bytes(data)
-            digest = digest_bytes(data)
-            self._adopt(temporary, digest)
-        return digest
-
     def read(self, digest: Digest) -> bytes | None:
         """The verified bytes, or None (and evicted) if absent or corrupt."""
         try:

@@ -74,11 +74,6 @@ def key_of_parts(parts: Sequence[tuple[str, str]]) -> str:
     return state.hexdigest()
 
 
-def action_key(action: Action, inputs: Mapping[str, InputFile], toolchain_identities: Mapping[str, str]) -> str:
-    """The digest of exactly what can change the result of `action` (see key_parts)."""
-    return key_of_parts(list(key_parts(action, inputs, toolchain_identities)))
-
-
 def explain(before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str]]) -> list[Change]:
     """What changed between two walks of key_parts: empty exactly when their keys are equal."""
     old, new = dict(before), dict(after)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.stores import put_bytes
 
 from rules_executorch.builder.cache.disk import DiskActionCache, DiskStore, result_from_json, result_to_json
 from rules_executorch.builder.core.digest import Digest, digest_bytes
@@ -34,7 +35,7 @@ def test_what_is_put_comes_back(tmp_path_factory: pytest.TempPathFactory, data: 
     store = DiskStore(folder / "cache")
     (folder / "in").write_bytes(data)
     digest = store.put(folder / "in")
-    assert digest == digest_bytes(data) == store.put_bytes(data)
+    assert digest == digest_bytes(data) == put_bytes(store, data)
     assert store.materialize(digest, folder / "sub" / "out", executable)
     out = folder / "sub" / "out"
     assert out.read_bytes() == data == store.read(digest)
@@ -43,7 +44,7 @@ def test_what_is_put_comes_back(tmp_path_factory: pytest.TempPathFactory, data: 
 
 
 def test_a_plain_file_is_linked_and_an_executable_is_not(store: DiskStore, tmp_path: Path) -> None:
-    digest = store.put_bytes(b"x")
+    digest = put_bytes(store, b"x")
     store.materialize(digest, tmp_path / "plain", False)
     store.materialize(digest, tmp_path / "program", True)
     assert (tmp_path / "plain").samefile(store.path_of(digest))
@@ -51,7 +52,7 @@ def test_a_plain_file_is_linked_and_an_executable_is_not(store: DiskStore, tmp_p
 
 
 def test_materializing_twice_onto_one_path_leaves_nothing_beside(store: DiskStore, tmp_path: Path) -> None:
-    digest = store.put_bytes(b"x")
+    digest = put_bytes(store, b"x")
     for _ in range(2):
         assert store.materialize(digest, tmp_path / "out" / "f", False)
     assert os.listdir(tmp_path / "out") == ["f"]
@@ -59,21 +60,21 @@ def test_materializing_twice_onto_one_path_leaves_nothing_beside(store: DiskStor
 
 @pytest.mark.parametrize("damage", [b"", b"longer than before", b"hellp"])
 def test_corrupt_bytes_are_evicted_and_never_handed_out(store: DiskStore, tmp_path: Path, damage: bytes) -> None:
-    digest = store.put_bytes(b"hello")
+    digest = put_bytes(store, b"hello")
     for executable in (False, True):
         _corrupt(store.path_of(digest), damage)
         assert not store.materialize(digest, tmp_path / "out", executable)
         assert not (tmp_path / "out").exists()
         assert not store.contains(digest)
-        store.put_bytes(b"hello")
+        put_bytes(store, b"hello")
     _corrupt(store.path_of(digest), damage)
     assert store.read(digest) is None and not store.contains(digest)
 
 
 def test_putting_again_repairs_a_corrupt_entry(store: DiskStore, tmp_path: Path) -> None:
-    digest = store.put_bytes(b"hello")
+    digest = put_bytes(store, b"hello")
     _corrupt(store.path_of(digest), b"jello")
-    assert store.put_bytes(b"hello") == digest
+    assert put_bytes(store, b"hello") == digest
     assert store.read(digest) == b"hello"
 
 
@@ -86,7 +87,7 @@ def test_a_store_on_another_file_system_copies(store: DiskStore, tmp_path: Path,
     def refuse(*_: object) -> None:
         raise OSError(18, "Invalid cross-device link")
 
-    digest = store.put_bytes(b"x")
+    digest = put_bytes(store, b"x")
     monkeypatch.setattr(os, "link", refuse)
     assert store.materialize(digest, tmp_path / "out", False)
     assert (tmp_path / "out").read_bytes() == b"x" and not (tmp_path / "out").samefile(store.path_of(digest))
@@ -108,7 +109,7 @@ def test_results_survive_their_json(result: ActionResult) -> None:
 
 
 def _result(store: DiskStore) -> ActionResult:
-    return ActionResult({"w/o": OutputFile(store.put_bytes(b"out"), True)}, stdout=store.put_bytes(b"said"))
+    return ActionResult({"w/o": OutputFile(put_bytes(store, b"out"), True)}, stdout=put_bytes(store, b"said"))
 
 
 def test_a_result_is_found_by_its_key(store: DiskStore, tmp_path: Path) -> None:
@@ -146,7 +147,7 @@ def _put_for_ever(root: Path) -> None:
     cache = DiskActionCache(root, store)
     for number in range(1_000_000):
         data = bytes([number % 251]) * 200_000
-        digest = store.put_bytes(data)
+        digest = put_bytes(store, data)
         cache.put(f"{number % 251:064x}", ActionResult({"w/o": OutputFile(digest)}))
 
 

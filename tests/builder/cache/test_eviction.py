@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.build_command import IMPORTS, build, counts, parent_of_sleep, start, write_files
+from support.stores import put_bytes
 
 from rules_executorch.builder.cache.disk import DiskActionCache, DiskStore
 from rules_executorch.builder.cache.eviction import (
@@ -41,7 +42,7 @@ class Cache:
 
     def add(self, number: int, used: float, *, content: int | None = None) -> None:
         data = f"{number if content is None else content:04d}".encode() * 250
-        self.results.put(_key(number), ActionResult({"w/x": OutputFile(self.store.put_bytes(data))}))
+        self.results.put(_key(number), ActionResult({"w/x": OutputFile(put_bytes(self.store, data))}))
         os.utime(self.results.path_of(_key(number)), (used, used))
 
     def have(self, count: int) -> set[int]:
