@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -137,6 +138,7 @@ def perform(
         span("execution", "execution"),
     ):
         actions, listeners = read_actions(request), Listeners(shown, events)
+        machine = dataclasses.replace(machine, readers=actions.readers)
         with span("cache", "look up all"):
             known = reuse_all(machine, map(actions.__getitem__, stale), actions.producers, listeners)
         path = os.path.join(request.folder, "build.ninja")

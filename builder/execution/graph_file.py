@@ -6,6 +6,7 @@ import functools
 import hashlib
 import itertools
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,21 @@ class StoredActions(Sequence[Action]):
             for row, first in zip(self._rows, self.first_outputs())
             for output in self._several(row["outputs"])
         }
+
+    def readers(self, output: str) -> list[str]:
+        """The first outputs of the actions that read any output of the action whose first one is `output`."""
+        return self._readers.get(output, [])
+
+    @functools.cached_property
+    def _readers(self) -> dict[str, list[str]]:
+        made = [number for number, artifact in enumerate(self._artifacts) if artifact.source is None]
+        found: dict[str, dict[str, None]] = {}
+        for row, reader in zip(self._rows, self.first_outputs()):
+            for first, end in _pairs(row["inputs"]):
+                for number in made[bisect_left(made, first) : bisect_left(made, end)]:
+                    producer = self.producers[self._artifacts[number].exec_path]
+                    found.setdefault(producer, {})[reader.exec_path] = None
+        return {producer: list(readers) for producer, readers in found.items()}
 
     def sources(self) -> list[Artifact]:
         """The inputs of actions that no action makes."""

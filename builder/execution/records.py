@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..cache.disk import result_from_json, result_to_json
@@ -32,10 +33,22 @@ def read_record(layout: Layout, action: Action) -> Record | None:
 
 
 def write_record(
-    layout: Layout, action: Action, parts: list[tuple[str, str]], result: ActionResult, before: Record | None
+    layout: Layout,
+    action: Action,
+    parts: list[tuple[str, str]],
+    result: ActionResult,
+    before: Record | None,
+    readers: Callable[[str], Iterable[str]],
 ) -> None:
-    """Record a run, and set the stamp: its time moves only if an output changed, so that ninja stops there if none did."""
+    """Record a run, and set the stamp: its time moves only if an output changed, so that ninja stops there if none did.
+
+    If one did, the actions that read it lose their stamps (`readers` gives their first outputs by this action's), so
+    that they are asked for whatever comes of this build, and whatever the clock says: it may have been set back.
+    """
     same = before is not None and before.result.outputs == result.outputs
+    if not same:
+        for reader in readers(action.outputs[0].exec_path):
+            layout.stamp(reader).unlink(missing_ok=True)
     changed_ns = set_stamp(layout, action, before.changed_ns if before and same else None)
     data = {"parts": parts, "result": result_to_json(result), "changed_ns": changed_ns}
     path = layout.record(action.outputs[0].exec_path)

@@ -7,7 +7,7 @@ import dataclasses
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -74,6 +74,7 @@ class Machine:
     action that looks for something in the folders above its own does not find the workspace.
     `mode` finds out, when first asked, how they are kept to what they declare. `workers`, if any, run
     those that say what can be preloaded for them. `kept` is where is kept what actions keep for later ones.
+    `readers` tells which actions read what an action makes, all known by their first outputs.
     """
 
     layout: Layout
@@ -87,6 +88,7 @@ class Machine:
     workers: Workers | None = None
     keep_sandboxes: bool = False
     kept: Path | None = None
+    readers: Callable[[str], Iterable[str]] = lambda output: ()
 
     def identities(self, action: Action) -> dict[str, str]:
         """What enters the action's key, by toolchain."""
@@ -180,7 +182,7 @@ def _reuse(machine: Machine, action: Action, parts: list[tuple[str, str]]) -> Ou
         return None
     if not _publish(machine, action, result):
         return None
-    write_record(machine.layout, action, parts, result, before)
+    write_record(machine.layout, action, parts, result, before, machine.readers)
     return Outcome(How.CACHED, _printed(machine, result), changes)
 
 
@@ -196,7 +198,7 @@ def _keep(
     if not _publish(machine, action, result):
         raise ActionFailed(action, "made outputs that the store lost at once: the disk may be failing")
     if not changed:
-        write_record(machine.layout, action, parts, result, before)
+        write_record(machine.layout, action, parts, result, before, machine.readers)
     return Outcome(How.RAN, _printed(machine, result), changes)
 
 

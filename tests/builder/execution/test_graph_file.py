@@ -71,6 +71,21 @@ def test_the_actions_that_name_some_files_are_found(actions: list[Action], wante
     assert found == [number for number, paths in enumerate(named) if paths & wanted]
 
 
+@given(st.lists(st.sets(st.integers(0, 11)), min_size=1, max_size=6))
+def test_who_reads_what_an_action_makes_is_found(read: list[set[int]]) -> None:
+    """Action n makes 2n and 2n + 1, and reads the outputs below 2n among `read[n]`, between sources."""
+    actions = []
+    for number, wanted in enumerate(read):
+        made = [Artifact(f"w/{output}.out") for output in sorted(wanted) if output < 2 * number]
+        inputs = tuple(artifact for output in made for artifact in (Artifact("w/s", Path("/s")), output))
+        outputs = (Artifact(f"w/{2 * number}.out"), Artifact(f"w/{2 * number + 1}.out"))
+        actions.append(Action("M", "", (), tuple(dict.fromkeys(inputs)), outputs))
+    stored = _stored(actions)
+    for action in actions:
+        readers = [other.outputs[0].exec_path for other in actions if set(action.outputs) & set(other.inputs)]
+        assert stored.readers(action.outputs[0].exec_path) == readers
+
+
 def test_what_many_actions_name_is_stored_once(tmp_path: Path) -> None:
     shared = tuple(Artifact(f"w/lib/{number}.py", tmp_path / f"lib/{number}.py") for number in range(300))
     actions = [
