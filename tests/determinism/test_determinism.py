@@ -5,11 +5,13 @@ A part of what `python -m support.reproducible` (in tests/) does at full size.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from support.build_command import build
-from support.reproducible import FEW_CONDITIONS, Bench, Condition, differences, digests
+from support.other_user import UID
+from support.reproducible import FEW_CONDITIONS, OTHER_USER, Bench, Condition, differences, digests
 
 NAMES = ["conditional_branch", "gru"]
 
@@ -31,6 +33,12 @@ def test_there_is_something_to_compare(first: dict[str, str]) -> None:
 @pytest.mark.parametrize("condition", FEW_CONDITIONS, ids=lambda condition: condition.name)
 def test_the_bytes_are_the_same(bench: Bench, first: dict[str, str], condition: Condition) -> None:
     assert differences(first, bench.build(condition)) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_another_user_makes_the_same_bytes(bench: Bench, first: dict[str, str]) -> None:
+    assert differences(first, bench.build(OTHER_USER)) == []
+    assert {path.lstat().st_uid for path in bench.workspace(OTHER_USER).rglob("*")} == {UID}
 
 
 def test_every_action_makes_the_same_with_another_hash_seed_and_more_threads(bench: Bench, first: dict[str, str]) -> None:

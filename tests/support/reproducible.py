@@ -1,15 +1,19 @@
 """The same models built under different conditions: what their outputs are, by content.
 
-At full size: `cd tests && ../.venv/bin/python -m support.reproducible [--few] [NAME …]`, for all models of the zoo or
-those of these names, under all conditions or under few, which differ in everything.
+At full size: `cd tests && ../.venv/bin/python -m support.reproducible [--few | --only CONDITION …] [NAME …]`, for all
+models of the zoo or those of these names, under all conditions, under few, which differ in everything, or under these.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +21,8 @@ from pathlib import Path
 from rules_executorch import rules
 from rules_executorch.builder.core.digest import digest_file
 
-from support.build_command import build
+from support.build_command import BUILD, environment
+from support.other_user import as_other_user, give
 
 _HERE = Path(__file__).resolve().parent
 _PACKAGE = Path(rules.__file__).resolve().parents[1]
@@ -50,7 +55,8 @@ py_library(name = "py", srcs = glob(["**/*.py"]), deps = ["@rules_executorch//lo
 class Condition:
     """What must not matter. `folder` is where the workspace is, below the test's own; `home` the user's home.
 
-    `seed` is the hash seed of the command; `options` are those of the command line.
+    `seed` is the hash seed of the command; `options` are those of the command line. `other_user`: all is another
+    user's, who runs the command; root alone can do that.
     """
 
     name: str
@@ -58,16 +64,20 @@ class Condition:
     home: str = "home"
     seed: str = "0"
     options: tuple[str, ...] = ()
+    other_user: bool = False
 
 
+OTHER_USER = Condition("another user", "theirs", other_user=True)
 CONDITIONS = (
     Condition("another folder and home", "another/folder with spaces/and a longer name", "somebody else's"),
+    OTHER_USER,
     *(Condition(f"hash seed {seed}", seed=seed) for seed in ("1", "2", "3", "4")),
     Condition("one action at a time", options=("-j1",)),
     Condition("no workers", options=("--noworkers",)),
     Condition("landlock", options=("--sandbox=landlock",)),
     Condition("forest", options=("--sandbox=forest",)),
     Condition("forest without workers", options=("--sandbox=forest", "--noworkers")),
+    Condition("each action twice, with another seed and other threads", options=("--check_determinism",)),
 )
 # Two builds that differ from the first one in everything.
 FEW_CONDITIONS = (
@@ -79,10 +89,14 @@ FEW_CONDITIONS = (
 
 
 class Bench:
-    """Builds the example's model and models of the zoo below the folder `root`, with rules_executorch as it is now."""
+    """Builds the example's model and models of the zoo below the folder `root`, with rules_executorch as it is now.
+
+    `sandboxes` says which each build used, by its condition's name.
+    """
 
     def __init__(self, root: Path, names: Sequence[str]):
         self._root = root
+        self.sandboxes: dict[str, str] = {}
         ignored = shutil.ignore_patterns("__pycache__", "build-out")
         for folder in _PRODUCT:
             shutil.copytree(_PACKAGE / folder, root / "rules_executorch" / folder, ignore=ignored)
@@ -110,17 +124,23 @@ class Bench:
         shutil.copytree(self._root / "source", workspace)
         home = self._root / condition.name.replace(" ", "_") / condition.home
         home.mkdir(parents=True)
-        result = build(
-            workspace,
-            *condition.options,
-            *self.targets,
-            cache=home / "cache",
+        variables = {"HOME": str(home), "USER": condition.home, "PYTHONHASHSEED": condition.seed}
+        command = [*BUILD, *condition.options, *self.targets]
+        if condition.other_user:
+            self._root.chmod(0o755)
+            give(home.parent)
+            command = as_other_user(command, [self._root, Path(sys.prefix), Path(sys.base_prefix), _PACKAGE])
+        result = subprocess.run(
+            command,
+            cwd=workspace,
+            env=environment(home / "cache", **variables),
+            capture_output=True,
+            text=True,
             timeout=36000,
-            HOME=str(home),
-            USER=condition.home,
-            PYTHONHASHSEED=condition.seed,
         )
         assert result.returncode == 0, f"{condition.name}:\n{result.stdout}\n{result.stderr}"
+        said = re.search(r"^sandbox: (\w+)", result.stderr, re.MULTILINE)
+        self.sandboxes[condition.name] = said[1] if said else "namespaces"
         return digests(workspace / "build-out")
 
 
@@ -142,20 +162,31 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=list(zoo.CASES))
-    parser.add_argument("--few", action="store_true")
+    parser.add_argument("--few", action="store_true", help="two builds that differ from the first in everything")
+    parser.add_argument("--only", action="append", metavar="CONDITION", help="of all conditions, those of these names")
     options = parser.parse_args()
-    twice = Condition("each action twice, with another seed and other threads", options=("--check_determinism",))
+    conditions = FEW_CONDITIONS if options.few else [c for c in CONDITIONS if options.only is None or c.name in options.only]
+    if os.getuid() != 0:
+        print(f"{OTHER_USER.name}: left out, since only root can become one")
+        conditions = [condition for condition in conditions if not condition.other_user]
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), options.names)
+        began = time.monotonic()
         first = bench.build(Condition("first"))
-        print(f"first: {len(first)} files of {len(options.names)} models and the example", flush=True)
-        for condition in FEW_CONDITIONS if options.few else (*CONDITIONS, twice):
+        print(f"first: {len(first)} files of {len(options.names)} models and the example{_since(began)}", flush=True)
+        for condition in conditions:
+            began = time.monotonic()
             differing = differences(first, bench.build(condition))
             wrong += len(differing)
-            print(f"{condition.name}: {', '.join(differing) or 'the same bytes'}", flush=True)
+            sandbox = bench.sandboxes[condition.name]
+            print(f"{condition.name}: {', '.join(differing) or 'the same bytes'} ({sandbox}){_since(began)}", flush=True)
             shutil.rmtree(bench.workspace(condition).parents[len(Path(condition.folder).parts) - 1])
     return 1 if wrong else 0
+
+
+def _since(began: float) -> str:
+    return f" ({time.monotonic() - began:.0f} s)"
 
 
 if __name__ == "__main__":
