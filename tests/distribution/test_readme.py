@@ -19,29 +19,32 @@ COMMANDS = [line for language, code in blocks(ROOT / "README.md", "Try it") if l
 # It is the command that runs this test, so it is not run again inside.
 ALL_TESTS = "./buildw test //..."
 
+# As pip makes it of an editable installation.
+_BUILD = """#!{python}
+import sys
+sys.path.insert(0, {root!r})
+from rules_executorch.builder.cli import main
+sys.exit(main())
+"""
+
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that a clone has, with this environment's parts in a `.venv` that `buildw` takes for its own."""
+    """The files that a clone has, and a `.venv` with this interpreter, which `buildw` takes for one that it has made."""
     folder = tmp_path_factory.mktemp("readme") / "rules_executorch"
     ignored = shutil.ignore_patterns("build-out", "__pycache__")
     for source in (EXAMPLES, *(ROOT / name for name in PRODUCT)):
         shutil.copytree(source, folder / source.name, ignore=ignored)
     for name in ("buildw", "pyproject.toml", "README.md", "WORKSPACE", "BUILD"):
         shutil.copy(ROOT / name, folder / name)
-    environment = Path(sys.executable).parent.parent
-    wanted = subprocess.run(
-        "cat buildw pyproject.toml builder/bootstrap.py | cksum", shell=True, cwd=folder, capture_output=True, text=True
-    ).stdout.strip()
-    stamp = environment / ".installed"
-    if not stamp.exists() or not stamp.read_text().startswith(wanted):
-        pytest.skip("runs in an environment that buildw made of these files: call ./buildw once")
-    (folder / ".venv").mkdir()
-    for part in environment.iterdir():
-        if part != stamp:
-            (folder / ".venv" / part.name).symlink_to(part)
-    # Else buildw would install into the parts, which are not this folder's.
-    (folder / ".venv/.installed").write_text(f"{wanted} {folder.resolve()}\n")
+    programs = folder / ".venv/bin"
+    programs.mkdir(parents=True)
+    (programs / "python").symlink_to(sys.executable)
+    (programs / "build").write_text(_BUILD.format(python=sys.executable, root=str(folder.parent)))
+    (programs / "build").chmod(0o755)
+    files = b"".join((folder / name).read_bytes() for name in ("buildw", "pyproject.toml", "builder/bootstrap.py"))
+    checksum = subprocess.run(["cksum"], input=files, capture_output=True, check=True).stdout.decode().strip()
+    (folder / ".venv/.installed").write_text(f"{checksum} {folder.resolve()}\n")
     return folder
 
 
