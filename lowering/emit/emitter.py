@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 
 from ..errors import LoweringError
 from ..format import schema
@@ -17,6 +17,7 @@ from .config import EmitConfig
 from .dtypes import scalar_type
 from .pools import Pools, dense
 from .shapes import Bounds, contiguous_order, dim_order, is_static, nbytes
+from .spare import Spare
 from .values import Place, Storage, TensorValue, ValueTable
 
 Handler = Callable[["Emitter", Node], Any]
@@ -28,7 +29,7 @@ class Emitter:
 
     `env` maps each node to its value. `targets` are values that certain nodes must write their
     results to; a handler that cannot is followed by a copy. `caller_provided` are nodes whose
-    result's memory comes from whoever runs the method.
+    result's memory comes from whoever runs the method. `spare` is the memory of graphs, where a handler asked.
     """
 
     def __init__(self, method: str, bounds: Bounds, pools: Pools, config: EmitConfig, handlers: Mapping[Any, Handler]):
@@ -41,6 +42,7 @@ class Emitter:
         self.env: dict[Node, Any] = {}
         self.targets: dict[Node, int] = {}
         self.caller_provided: set[Node] = set()
+        self.spare: dict[Graph, Spare] = {}
         self._handlers = handlers
 
     def body(self, module: GraphModule, arguments: Sequence[int]) -> list[Any]:

@@ -22,6 +22,7 @@ from torch.fx import Node
 from ..errors import LoweringError
 from .config import EmitConfig
 from .control_flow import CONTROL_FLOW_HANDLERS
+from .convolution import CONVOLUTION_HANDLERS
 from .delegates import DELEGATE_HANDLERS
 from .emitter import Emitter, Handler
 from .kernels import KERNEL_HANDLERS, emit_operator
@@ -36,6 +37,7 @@ from .writeback import Mutation, write_back, write_in_place
 _HANDLERS: dict[Any, Handler] = {
     OpOverload: emit_operator,
     **KERNEL_HANDLERS,
+    **CONVOLUTION_HANDLERS,
     **UPDATE_HANDLERS,
     **VIEW_HANDLERS,
     **SYMBOLIC_HANDLERS,

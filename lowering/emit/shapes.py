@@ -13,7 +13,23 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 from ..edge.layout import dense_strides
 from ..errors import LoweringError
 
+aten = torch.ops.aten
+
 _INT32_MAX = 2**31 - 1
+
+# Operators whose result has its operand's elements, in the same order.
+RESHAPES = (
+    aten.view_copy.default,
+    aten.view.default,
+    aten._unsafe_view.default,
+    aten.squeeze_copy.default,
+    aten.squeeze_copy.dim,
+    aten.squeeze_copy.dims,
+    aten.unsqueeze_copy.default,
+    aten.alias_copy.default,
+    aten.detach_copy.default,
+    aten.lift_fresh_copy.default,
+)
 
 
 class Bounds:

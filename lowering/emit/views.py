@@ -13,22 +13,10 @@ from torch.fx import Node
 from ..format.schema import ELEMENT_SIZE
 from .emitter import Emitter, Handler
 from .kernels import bound_arguments, emit_operator, emit_to_copy, result_owners
-from .shapes import is_static
+from .shapes import RESHAPES, is_static
 
 aten = torch.ops.aten
 
-_RESHAPES = (
-    aten.view_copy.default,
-    aten.view.default,
-    aten._unsafe_view.default,
-    aten.squeeze_copy.default,
-    aten.squeeze_copy.dim,
-    aten.squeeze_copy.dims,
-    aten.unsqueeze_copy.default,
-    aten.alias_copy.default,
-    aten.detach_copy.default,
-    aten.lift_fresh_copy.default,
-)
 _PERMUTES = (aten.permute_copy.default, aten.transpose_copy.int, aten.t_copy.default)
 _PARTS = (aten.select_copy.int, aten.slice_copy.Tensor)
 _SPLITS = (aten.split_with_sizes_copy.default, aten.split_copy.Tensor, aten.unbind_copy.int)
@@ -213,7 +201,7 @@ def _sizes(emitter: Emitter, node: Node) -> int | None:
 
 
 VIEW_HANDLERS: dict[Any, Handler] = {
-    **{op: _reshape for op in _RESHAPES},
+    **{op: _reshape for op in RESHAPES},
     aten.view_copy.dtype: _dtype_view,
     **{op: _permute for op in _PERMUTES},
     **{op: _part for op in _PARTS},

@@ -72,7 +72,8 @@ def test_the_file_is_not_larger(name: str) -> None:
     # Theirs leaves out what state is at first.
     states = ours(name).program_file.program.mutable_data_segments or ()
     state = sum(ours(name).program_file.segments[table.segment_index].size for table in states)
-    assert len(pte_bytes(ours(name))) <= len(theirs(name)) + state + 256
+    calls = [len(plan.chains[0].instructions) for plan in plans(name)]  # a convolution is several, of 80 bytes each
+    assert len(pte_bytes(ours(name))) <= len(theirs(name)) + state + 256 + 80 * max(calls[0] - calls[1], 0)
 
 
 @pytest.mark.parametrize("name", MODELS)
