@@ -4,6 +4,7 @@
 
 What is measured, in milliseconds of wall-clock time, medians of runs in turn:
 
+- first: everything runs, once. (With `--folder`, only where it has not been run before.)
 - null: nothing changed. For ours and ninja also the processor time, which other load does not blur.
 - touched: the content of one source changed.
 - BUILD: a comment in one BUILD file changed. macro: in the .bzl file that all packages load.
@@ -30,7 +31,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from workspaces import make_workspace, write, write_ninja_file  # noqa: E402
 
-SCENARIOS = ("null", "null, processor", "touched", "BUILD", "macro", "cold")
+SCENARIOS = ("first", "null", "null, processor", "touched", "BUILD", "macro", "cold")
 _TIMEOUT = 7200
 
 Commands = dict[str, list[str]]
@@ -67,13 +68,16 @@ def measure(folder: Path, kind: str, size: int, repeat: int) -> dict[str, dict[s
     roots = {name: folder / name / "workspace" for name in systems}
     if "ninja" in systems:
         write_ninja_file(roots["ninja"], sources["ninja"])
+    results: dict[str, dict[str, float]] = {name: {} for name in systems}
     for name, command in systems.items():
         print(f"{size} {name}: the first build", file=sys.stderr)
+        is_first = not any((roots[name] / made).exists() for made in ("build-out", "bazel-out", "ninja-out"))
+        first, _ = run(command, roots[name])
+        if is_first:
+            results[name]["first"] = first
+        time.sleep(0.1)  # what was made a clock's tick ago is not trusted yet
         for _ in range(3):
             run(command, roots[name])
-        time.sleep(0.1)  # what was made a clock's tick ago is not trusted yet
-        run(command, roots[name])
-    results: dict[str, dict[str, float]] = {name: {} for name in systems}
     nulls: dict[str, list[tuple[float, float]]] = {name: [] for name in systems}
     for _ in range(repeat):
         for name, command in systems.items():
