@@ -35,11 +35,11 @@ def read_runs(request: Request) -> dict[Label, RunSpec]:
 
 def statuses_of_sources(request: Request, analysed: Analysed) -> dict[str, tuple[int, ...]]:
     """All that analysis and actions read: the status of each file as it was before it was read."""
-    now = {path: source_status(path) for path in (str(artifact.source) for artifact in read_actions(request).sources())}
+    now = {path: source_status(path) for path in read_actions(request).sources()}
     return {**now, **analysed.read}
 
 
 def outputs_of(request: Request, analysed: Analysed) -> list[str]:
     """The paths of all outputs of a request that was analysed."""
     layout = Layout(Path(request.root), analysed.name)
-    return [layout.path(artifact) for artifact in read_actions(request).outputs()]
+    return [f"{request.root}/{layout.relative_output(path)}" for path in read_actions(request).outputs()]

@@ -27,7 +27,7 @@ Request = namedtuple("Request", "root package patterns configs state folder sect
 Analysed = namedtuple("Analysed", "name total targets read")
 
 # The same answer from another version of this file would be misread.
-_FORMAT = 5
+_FORMAT = 6
 
 _VOUCHED_FOR = ("actions.json", "build.ninja", "runs.json")
 

@@ -32,16 +32,20 @@ def forget_stamps(request: Request, analysed: Analysed, changed: set[str], *, co
     watched = _watched_by_all(request) if compare_all else []
     changed = changed.union(*(watch.changed_files(one)[0] for one in watched))
     known = {path for one in watched for path in one.outputs}
-    stale = set(actions.naming(lambda artifact: layout.path(artifact) in changed) if changed else ())
+
+    def place(exec_path: str, source: str | None = None) -> str:
+        return source or f"{request.root}/{layout.relative_output(exec_path)}"
+
+    stale = set(actions.naming(lambda exec_path, source: place(exec_path, source) in changed) if changed else ())
     stood_for = _read_definitions(request)
     stands_for = dict(stood_for)
     for number, (output, definition) in enumerate(zip(actions.first_outputs(), actions.definitions)):
-        if stood_for.get(output.exec_path) != definition or (compare_all and layout.path(output) not in known):
+        if stood_for.get(output) != definition or (compare_all and place(output) not in known):
             stale.add(number)
-            stands_for[output.exec_path] = definition
+            stands_for[output] = definition
         if number in stale:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(layout.stamp(output.exec_path))
+                os.unlink(layout.stamp(output))
     if stands_for != stood_for:
         _write_definitions(request, stands_for)
     return sorted(stale)

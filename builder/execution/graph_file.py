@@ -71,8 +71,9 @@ def actions_to_json(actions: Sequence[Action], definitions: Sequence[str]) -> di
         }
         for action, definition in zip(actions, definitions)
     ]
-    artifacts = [_artifact_to_json(artifact) for artifact in numbers]
-    return {"artifacts": artifacts, "preloads": list(preloads), "groups": list(groups), "actions": rows}
+    paths = [artifact.exec_path for artifact in numbers]
+    sources = [None if artifact.source is None else str(artifact.source) for artifact in numbers]
+    return {"paths": paths, "sources": sources, "preloads": list(preloads), "groups": list(groups), "actions": rows}
 
 
 class StoredActions(Sequence[Action]):
@@ -80,11 +81,12 @@ class StoredActions(Sequence[Action]):
 
     def __init__(self, data: Mapping[str, Any]):
         self._rows = data["actions"]
-        self._artifacts = [_artifact_from_json(pair) for pair in data["artifacts"]]
-        self._preloads = [
-            Preload(tuple(steps), tuple(roots), self._several(runs)) for steps, roots, runs in data["preloads"]
-        ]
-        self._groups = [self._several(runs) for runs in data["groups"]]
+        # Of each artifact, its exec_path, and the source's path on disk, or None.
+        self._paths: list[str] = data["paths"]
+        self._sources: list[str | None] = data["sources"]
+        self._made: dict[int, Artifact] = {}
+        self._preloads = data["preloads"]
+        self._groups = data["groups"]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -102,8 +104,8 @@ class StoredActions(Sequence[Action]):
             resources=Resources(*row["resources"]),
             owner=row["owner"],
             unused_inputs=next(iter(self._several(row["unused_inputs"])), None),
-            preloads=tuple(self._preloads[n] for n in row["preloads"]),
-            keeps_for=self._groups[row["keeps_for"]],
+            preloads=tuple(self._preload(*self._preloads[n]) for n in row["preloads"]),
+            keeps_for=self._several(self._groups[row["keeps_for"]]),
         )
 
     @property
@@ -120,21 +122,22 @@ class StoredActions(Sequence[Action]):
     def _by_definition(self) -> dict[str, int]:
         return {definition: number for number, definition in enumerate(self.definitions)}
 
-    def first_outputs(self) -> list[Artifact]:
-        """Of each action, the output that it is known by."""
-        return [self._artifacts[row["outputs"][0]] for row in self._rows]
+    def first_outputs(self) -> list[str]:
+        """Of each action, the exec_path of the output that it is known by."""
+        return [self._paths[row["outputs"][0]] for row in self._rows]
 
-    def outputs(self) -> list[Artifact]:
-        """The outputs of all actions."""
-        return [artifact for row in self._rows for artifact in self._several(row["outputs"])]
+    def outputs(self) -> list[str]:
+        """The exec_paths of all outputs."""
+        return [path for path, source in zip(self._paths, self._sources) if source is None]
 
     @functools.cached_property
     def producers(self) -> dict[str, str]:
         """By the exec_path of each output, the first output of the action that makes it."""
         return {
-            output.exec_path: first.exec_path
-            for row, first in zip(self._rows, self.first_outputs())
-            for output in self._several(row["outputs"])
+            self._paths[number]: self._paths[row["outputs"][0]]
+            for row in self._rows
+            for first, end in _pairs(row["outputs"])
+            for number in range(first, end)
         }
 
     def readers(self, output: str) -> list[str]:
@@ -143,23 +146,26 @@ class StoredActions(Sequence[Action]):
 
     @functools.cached_property
     def _readers(self) -> dict[str, list[str]]:
-        made = [number for number, artifact in enumerate(self._artifacts) if artifact.source is None]
+        made = [number for number, source in enumerate(self._sources) if source is None]
         found: dict[str, dict[str, None]] = {}
         for row, reader in zip(self._rows, self.first_outputs()):
             for first, end in _pairs(row["inputs"]):
                 for number in made[bisect_left(made, first) : bisect_left(made, end)]:
-                    producer = self.producers[self._artifacts[number].exec_path]
-                    found.setdefault(producer, {})[reader.exec_path] = None
+                    producer = self.producers[self._paths[number]]
+                    found.setdefault(producer, {})[reader] = None
         return {producer: list(readers) for producer, readers in found.items()}
 
-    def sources(self) -> list[Artifact]:
-        """The inputs of actions that no action makes."""
-        return [artifact for artifact in self._artifacts if artifact.source is not None]
+    def sources(self) -> list[str]:
+        """Where the inputs that no action makes are on disk."""
+        return [source for source in self._sources if source is not None]
 
-    def naming(self, wanted: Callable[[Artifact], bool]) -> list[int]:
-        """The numbers of the actions that have inputs or outputs of a kind. Asks once of each."""
+    def naming(self, wanted: Callable[[str, str | None], bool]) -> list[int]:
+        """The numbers of the actions that have inputs or outputs of a kind.
+
+        `wanted` says of an exec_path, and of where the file is if it is a source, whether it is of that kind.
+        """
         # How many of the kind come before each artifact: so a run has some, if it has more at its end.
-        before = [0, *itertools.accumulate(map(wanted, self._artifacts))]
+        before = [0, *itertools.accumulate(map(wanted, self._paths, self._sources))]
         if not before[-1]:
             return []
         return [
@@ -168,11 +174,17 @@ class StoredActions(Sequence[Action]):
             if any(before[end] > before[first] for first, end in _pairs([*row["inputs"], *row["outputs"]]))
         ]
 
+    def _preload(self, steps: Sequence[str], roots: Sequence[str], runs: Sequence[int]) -> Preload:
+        return Preload(tuple(steps), tuple(roots), self._several(runs))
+
     def _several(self, runs: Sequence[int]) -> tuple[Artifact, ...]:
-        found: list[Artifact] = []
-        for first, end in _pairs(runs):
-            found += self._artifacts[first:end]
-        return tuple(found)
+        return tuple(self._artifact(number) for first, end in _pairs(runs) for number in range(first, end))
+
+    def _artifact(self, number: int) -> Artifact:
+        made = self._made.get(number)
+        if made is None:
+            made = self._made[number] = _artifact_from_json((self._paths[number], self._sources[number]))
+        return made
 
 
 def _pairs(runs: Sequence[int]) -> Iterator[tuple[int, int]]:

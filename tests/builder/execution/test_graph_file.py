@@ -59,14 +59,14 @@ def test_actions_survive_their_file(actions: list[Action]) -> None:
     assert list(stored) == actions
     assert [stored.defined(definition) for definition in stored.definitions] == actions
     assert stored.defined("another") is None
-    assert stored.outputs() == [output for action in actions for output in action.outputs]
-    assert stored.first_outputs() == [action.outputs[0] for action in actions]
-    assert {a for a in stored.sources()} == {a for action in actions for a in action.inputs}
+    assert set(stored.outputs()) == {output.exec_path for action in actions for output in action.outputs}
+    assert stored.first_outputs() == [action.outputs[0].exec_path for action in actions]
+    assert set(stored.sources()) == {str(a.source) for action in actions for a in action.inputs}
 
 
 @given(st.lists(_actions(), max_size=4), st.sets(_paths))
 def test_the_actions_that_name_some_files_are_found(actions: list[Action], wanted: set[str]) -> None:
-    found = _stored(actions).naming(lambda artifact: artifact.exec_path in wanted)
+    found = _stored(actions).naming(lambda exec_path, _: exec_path in wanted)
     named = [{artifact.exec_path for artifact in (*action.inputs, *action.outputs)} for action in actions]
     assert found == [number for number, paths in enumerate(named) if paths & wanted]
 
