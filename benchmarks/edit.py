@@ -14,6 +14,7 @@ Seconds of wall-clock time, and of processor time of all processes concerned, wo
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import resource
@@ -155,7 +156,8 @@ def workers(folder: Path) -> list[Path]:
 
 def end_workers(folder: Path) -> None:
     for process in workers(folder):
-        os.kill(int(process.name), 9)
+        with contextlib.suppress(ProcessLookupError):  # it ended with another
+            os.kill(int(process.name), 9)
 
 
 def print_table(table: dict[str, tuple[float, float]], *, markdown: bool) -> None:

@@ -15,21 +15,17 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from types import ModuleType
 
-from . import preloading, python_launcher
+from . import python_launcher
 from .signals import IGNORED_BY_PYTHON, restore_signals
 
 
-def become(
-    argv: Sequence[str], environment: dict[str, str], modules: Sequence[ModuleType], folders: Sequence[str]
-) -> None:
+def become(argv: Sequence[str], environment: dict[str, str]) -> None:
     """Be the process that `argv`, a command of the toolchain `python`, would have started; does not return.
 
-    The current folder is the execution root. `modules` are those that layers imported, from `folders`.
+    The current folder is the execution root, where preloaded modules stand already.
     """
     _renew(argv, environment)
-    preloading.move_modules(modules, folders, os.getcwd())
     status = 1
     try:
         python_launcher.main(list(argv[argv.index(python_launcher.__file__) + 1 :]))

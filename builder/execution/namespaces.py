@@ -11,6 +11,7 @@ import _socket
 import fcntl
 import os
 import struct
+from collections.abc import Sequence
 
 from . import linux
 
@@ -18,6 +19,9 @@ from . import linux
 ROOT = "/run/build/root"
 HOME = "/run/build/home"
 TEMPORARY = "/tmp"
+
+# The action's own folders, by their names in the folder that it runs in.
+_PRIVATE = {"root": ROOT, "home": HOME, "tmp": TEMPORARY}
 
 USER = 1000
 HOST_NAME = "localhost"
@@ -79,20 +83,36 @@ def leave() -> None:
     _write("/proc/self/gid_map", f"{USER} {group} 1")
 
 
-def enter(spec: dict) -> None:
-    """In the first process of the new namespaces: make the file system that `spec` describes the only one.
+def prepare(place: str, visible: Sequence[str], hidden: Sequence[str]) -> None:
+    """In the first process of the new namespaces: at the folder `place`, make the file system that an action sees.
 
-    Of `spec` (see isolation.py) it reads `folder`, `visible`, `hidden` and `binds`. Afterwards the process
-    is in the execution root, and has no capability.
+    It has the system, and of the toolchains what is `visible` and not `hidden` (see sandbox.py), but nothing of
+    the action's own: that can be done before it is known which action it will be.
+
+    Raises:
+        OSError: the kernel forbids it.
+    """
+    linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
+    _mount_empty_root(place)
+    _add_system(place)
+    _add_devices(place)
+    _add_toolchains(place, _in_private(visible, False), _in_private(hidden, False))
+    _name_host()
+    _raise_loopback()
+
+
+def enter(top: str, spec: dict) -> None:
+    """In a further process: add what is the action's own to what `prepare` made at `top`, and see nothing else.
+
+    Of `spec` it reads `folder`, `binds`, and again `visible` and `hidden`: what of these lies in a folder that is
+    private to the action, such as /tmp. Afterwards the process is in the execution root, and has no capability.
 
     Raises:
         OSError: the kernel forbids it, or something that should be seen does not exist.
     """
-    linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
-    top = _mount_empty_root(spec["folder"])
-    _add_system(top)
-    _add_devices(top)
-    _add_toolchains(top, spec["visible"], spec["hidden"])
+    for name, inside in _PRIVATE.items():
+        linux.bind(os.path.join(spec["folder"], name), top + inside)
+    _add_toolchains(top, _in_private(spec["visible"], True), _in_private(spec["hidden"], True))
     for source, exec_path in spec["binds"]:
         linux.bind(source, f"{top}{ROOT}/{exec_path}")
     linux.set_mount_attributes(top, add=linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID, recursive=True)
@@ -102,21 +122,15 @@ def enter(spec: dict) -> None:
     linux.mount("proc", f"{top}/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
     linux.change_root(top)
     os.chdir(ROOT)
-    _name_host()
-    _raise_loopback()
     linux.drop_capabilities()
 
 
-def _mount_empty_root(folder: str) -> str:
-    """A file system in memory, at `folder`/assembly, with the private folders, which are on disk."""
-    top = os.path.join(folder, "assembly")
-    os.makedirs(top, exist_ok=True)
+def _mount_empty_root(top: str) -> None:
+    """A file system in memory, with places for the private folders, which are on disk."""
     linux.mount("tmpfs", top, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
     os.mkdir(f"{top}/proc")
-    for name, inside in (("root", ROOT), ("home", HOME), ("tmp", TEMPORARY)):
+    for inside in _PRIVATE.values():
         os.makedirs(top + inside)
-        linux.bind(os.path.join(folder, name), top + inside)
-    return top
 
 
 def _add_system(top: str) -> None:
@@ -127,7 +141,7 @@ def _add_system(top: str) -> None:
             file.write(text)
 
 
-def _add_toolchains(top: str, visible: list[str], hidden: list[str]) -> None:
+def _add_toolchains(top: str, visible: Sequence[str], hidden: Sequence[str]) -> None:
     """Show what is visible; of a folder that is hidden, only what is visible in it."""
     inside = [path for path in visible if path.startswith(tuple(f"{folder}/" for folder in hidden))]
     for path in visible:
@@ -138,6 +152,12 @@ def _add_toolchains(top: str, visible: list[str], hidden: list[str]) -> None:
             linux.mount("tmpfs", top + folder, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
     for path in inside:
         _show(top, path)
+
+
+def _in_private(paths: Sequence[str], inside: bool) -> list[str]:
+    """Those of `paths` that are, or are not, `inside` a private folder."""
+    private = tuple(f"{folder}/" for folder in _PRIVATE.values())
+    return [path for path in paths if path.startswith(private) is inside]
 
 
 def _add_devices(top: str) -> None:

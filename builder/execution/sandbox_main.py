@@ -16,7 +16,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 if __name__ == "__main__":
     # No distribution is importable here, and this package is one folder of the builder.
@@ -43,24 +43,40 @@ def main(path: str, parent: str = "") -> None:
     run(spec, lambda: _execute(spec["argv"], spec["environment"]))
 
 
+# A specification, and what to do behind its walls.
+Task = tuple[dict, Callable[[], object]]
+
+
 def run(spec: dict, body: Callable[[], object]) -> None:
     """Call `body` in a sandboxed child of this process, which must have one thread; then end as the child did.
 
     `body` is not expected to return: if it does, the child's exit status is 0.
     """
+    start = {"namespaces": _start_in_namespaces, "landlock": _start_restricted, "forest": _start_watched}[spec["mode"]]
+    _end_as_child(lambda writer: start(spec, body, writer), spec["folder"])
+
+
+def run_in_namespaces(place: str, visible: Sequence[str], hidden: Sequence[str], wait: Callable[[], Task]) -> None:
+    """As `run` in namespaces, which are made at once; `wait`, called in the child, tells what to run there, and how.
+
+    `place` is an empty folder, and `visible` and `hidden` are those that the specification will have.
+    """
+    _end_as_child(lambda writer: (_start_first_process(place, visible, hidden, wait, writer), _nothing), "")
+
+
+def _end_as_child(start: Callable[[int], _Started], folder: str) -> None:
     reader, writer = os.pipe()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    start = {"namespaces": _start_in_namespaces, "landlock": _start_restricted, "forest": _start_watched}[spec["mode"]]
     try:
-        child, meanwhile = start(spec, body, writer)
+        child, meanwhile = start(writer)
     except OSError as error:
-        _fail(spec, str(error))
+        _fail(folder, str(error))
     os.close(writer)
     meanwhile()
     status = os.waitpid(child, 0)[1]
     _end_descendants()
     with open(reader, encoding="utf-8") as answers:
-        _end_as(spec, status, answers.read())
+        _end_as(status, answers.read())
 
 
 # What starts the child: returns its process id, and what to do until it ends.
@@ -82,19 +98,35 @@ def _execute(argv: list[str], environment: dict[str, str]) -> None:
 
 
 def _start_in_namespaces(spec: dict, body: Callable[[], object], writer: int) -> _Started:
+    place = os.path.join(spec["folder"], "assembly")
+    os.makedirs(place, exist_ok=True)
+    return _start_first_process(place, spec["visible"], spec["hidden"], lambda: (spec, body), writer), _nothing
+
+
+def _start_first_process(
+    place: str, visible: Sequence[str], hidden: Sequence[str], wait: Callable[[], Task], writer: int
+) -> int:
     from . import namespaces
 
     namespaces.leave()
     if child := os.fork():
-        return child, _nothing
+        return child
     # The first process of its namespace: when it ends, the kernel kills all others.
-    with _failures_to(writer):
+    with _failures_to(writer, os.path.dirname(place)):
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-        namespaces.enter(spec)
+        namespaces.prepare(place, visible, hidden)
+        # What this process has open, and where it stands, is the host's: /proc must not show it to the action.
+        os.chdir("/")
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)
         worker = os.fork()
         if not worker:
-            _work(body)
-        os.write(writer, b"%d" % _reap_until(worker))
+            linux.prctl(linux.PR_SET_DUMPABLE, 1)
+            spec, body = wait()
+            with _failures_to(writer, spec["folder"]):
+                namespaces.enter(place, spec)
+                _work(body)
+        linux.drop_capabilities()
+        os.write(writer, b"%d\n" % _reap_until(worker))
     os._exit(0)
 
 
@@ -119,7 +151,7 @@ def _start_among_others(spec: dict, body: Callable[[], object], writer: int, res
     linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
     if child := os.fork():
         return child
-    with _failures_to(writer):
+    with _failures_to(writer, spec["folder"]):
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         os.chdir(os.path.join(spec["folder"], "root"))
         restrict()
@@ -134,12 +166,12 @@ def _work(body: Callable[[], object]) -> None:
 
 
 @contextlib.contextmanager
-def _failures_to(writer: int):
-    """Tell the parent of an OSError, and end the process, whichever of the forked it is."""
+def _failures_to(writer: int, folder: str):
+    """Tell the first process of an OSError in `folder`, and end the process, whichever of the forked it is."""
     try:
         yield
     except OSError as error:
-        os.write(writer, f"!{error}".encode())
+        os.write(writer, f"{json.dumps([folder, str(error)])}\n".encode())
         os._exit(CANNOT_RUN)
 
 
@@ -161,13 +193,12 @@ def _end_descendants() -> None:
             os.wait()
 
 
-def _end_as(spec: dict, status: int, answer: str) -> None:
-    """End as the command did. `answer` is what the children had to say: a wait status, or `!` and what failed."""
-    _, failed, reason = answer.partition("!")
-    if failed:
-        _fail(spec, reason)
-    if answer:
-        status = int(answer)
+def _end_as(status: int, answers: str) -> None:
+    """End as the command did. `answers` is what the children had to say: a wait status, or a folder and what failed."""
+    for answer in map(json.loads, answers.splitlines()):
+        if isinstance(answer, list):
+            _fail(*answer)
+        status = answer
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number != signal.SIGKILL:
@@ -176,8 +207,8 @@ def _end_as(spec: dict, status: int, answer: str) -> None:
     os._exit(os.WEXITSTATUS(status))
 
 
-def _fail(spec: dict, reason: str) -> None:
-    with open(os.path.join(spec["folder"], "failed"), "w", encoding="utf-8", errors="surrogateescape") as file:
+def _fail(folder: str, reason: str) -> None:
+    with open(os.path.join(folder, "failed"), "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(reason)
     os._exit(CANNOT_RUN)
 

@@ -16,7 +16,6 @@ import gc
 import glob
 import json
 import os
-import resource
 import select
 import shutil
 import signal
@@ -34,11 +33,8 @@ if __name__ == "__main__":
     __package__ = "execution"
 
 # All that forked processes need of this folder is imported before they enter their sandboxes.
-from . import fresh_process, linux, namespaces, preloading, sandbox_main
+from . import forked, linux, preloading
 
-# A machine's memory is an action's up to this share, so that a runaway model is not the end of everything else.
-# Other actions have no limit: sanitizers reserve thousands of times the memory that there is, and use little of it.
-_MEMORY_SHARE = 0.9
 # How often an idle zygote looks whether it is still the one that is asked.
 _TICK_SECONDS = 15.0
 # Each edit of a layer's sources makes another zygote; older ones are not asked again.
@@ -51,7 +47,7 @@ class Zygote:
 
     `asked` has the connections of which a request is awaited, `running` those of actions by the descriptor
     that tells of their end; `layers` are the processes of further zygotes, oldest first. It `is_compact` once
-    its memory was made cheap to fork.
+    its memory was made cheap to fork; then `spare` waits for the next action.
     """
 
     listener: socket.socket
@@ -65,6 +61,7 @@ class Zygote:
     running: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
     layers: list[int] = field(default_factory=list)
     is_compact: bool = False
+    spare: forked.Spare | None = None
 
 
 def main(configuration_path: str) -> None:
@@ -172,34 +169,20 @@ def _start_action(zygote: Zygote, request: dict, descriptors: list[int], connect
         # Not before: of a zygote that only others are forked from, these share the memory as it is.
         linux.collapse_memory()
         zygote.is_compact = True
-    parent = os.getpid()
-    process = os.fork()
-    if not process:
-        try:
-            os.setsid()
-            linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:
-                os._exit(sandbox_main.CANNOT_RUN)
-            _run_action(zygote, request["spec"], descriptors[1], descriptors[-1])
-        finally:
-            os._exit(sandbox_main.CANNOT_RUN)
+    spec, streams = request["spec"], (descriptors[1], descriptors[-1])
+    preloaded = forked.Preloaded(zygote.modules, zygote.folders)
+    spare, zygote.spare = zygote.spare, None
+    if spare and spare.give(spec, descriptors[0], *streams):
+        process = spare.process
+    else:
+        if spare:
+            spare.end()
+        process = forked.start(preloaded, spec, *streams)
     kept = socket.socket(fileno=os.dup(connection.fileno()))
     zygote.running[os.pidfd_open(process)] = (process, kept)
     _say(kept, process=process)
-
-
-def _run_action(zygote: Zygote, spec: dict, stdout: int, stderr: int) -> None:
-    os.dup2(stdout, 1)
-    os.dup2(stderr, 2)
-    # The zygote's sockets are above these; it has no business with files of its own.
-    os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    limit = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _MEMORY_SHARE)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    sandbox_main.run(spec, lambda: _become(zygote, spec))
-
-
-def _become(zygote: Zygote, spec: dict) -> None:
-    fresh_process.become(spec["argv"], spec["environment"], zygote.modules, zygote.folders)
+    with contextlib.suppress(OSError):
+        zygote.spare = forked.prepare(preloaded, spec)
 
 
 def _top_names(zygote: Zygote) -> set[str]:
@@ -240,6 +223,8 @@ def _start_layer(zygote: Zygote, request: dict, listener: int, connection: socke
             os.close(ended)
             other.close()
         os.close(listener)
+        if zygote.spare:
+            zygote.spare.channel.close()
         os.setsid()
         _be_layer(zygote, request, own)
         status = 0

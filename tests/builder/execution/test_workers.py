@@ -34,11 +34,12 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="workers n
 
 
 def zygotes(folder: Path) -> list[int]:
-    """The processes of all zygotes whose sockets are in `folder`."""
-    found = []
+    """The processes of all zygotes whose sockets are in `folder`; what waits for an action has its own file system."""
+    found, ours = [], os.readlink("/proc/self/ns/mnt")
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if os.fsencode(folder / "scratch") in (process / "cmdline").read_bytes():
+            is_one = os.fsencode(folder / "scratch") in (process / "cmdline").read_bytes()
+            if is_one and os.readlink(process / "ns" / "mnt") == ours:
                 found.append(int(process.name))
     return found
 
@@ -259,7 +260,7 @@ def test_many_builds_at_once_start_one_zygote(bench: Bench) -> None:
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(build, range(16)))) == 1
-    assert len(zygotes(bench.workers.folder)) == 2  # the toolchain's, and the layer's
+    _until(lambda: len(zygotes(bench.workers.folder)) == 2)  # the toolchain's, and the layer's
 
 
 def test_preloaded_modules_stand_in_the_execution_root(bench: Bench) -> None:
@@ -325,7 +326,7 @@ def test_only_so_many_layers_are_kept(bench: Bench) -> None:
     for number in range(7):
         bench.write(warm=f"import os\nPID = os.getpid()\nVALUE = {number}\n")
         assert json.loads(bench.warm()[1])[1] == number
-    assert len(zygotes(bench.workers.folder)) <= 5
+    _until(lambda: len(zygotes(bench.workers.folder)) <= 5)
 
 
 def test_a_layer_whose_file_is_not_what_was_hashed_is_not_used(bench: Bench) -> None:
@@ -409,6 +410,47 @@ def test_an_action_in_namespaces_does_not_outlive_its_zygote(bench: Bench) -> No
     bench.processes.stop()
     with pytest.raises(Interrupted):
         future.result(60)
+
+
+def _waiting(bench: Bench) -> list[int]:
+    """The processes of a sandbox in which no action runs yet; there are three."""
+    ours, found = os.readlink("/proc/self/ns/mnt"), []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.fsencode(bench.workers.folder / "scratch") in (process / "cmdline").read_bytes():
+                if os.readlink(process / "ns" / "mnt") != ours:
+                    found.append(int(process.name))
+    return found
+
+
+def test_the_next_action_finds_its_process_waiting(bench: Bench) -> None:
+    if bench.mode is not Mode.NAMESPACES:
+        pytest.skip("no namespaces here")
+    bench.write(tool="import os; print(os.readlink('/proc/self/ns/mnt'))")
+    first = bench.warm()[1].strip()
+    _until(lambda: len(_waiting(bench)) == 3)
+    waiting = os.readlink(f"/proc/{max(_waiting(bench))}/ns/mnt")
+    assert bench.warm()[1].strip() == waiting != first
+
+
+def test_a_waiting_process_may_be_killed(bench: Bench) -> None:
+    bench.write(tool="print('done')")
+    bench.warm()
+    for process in _waiting(bench):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    assert bench.warm()[:2] == (0, "done\n")
+
+
+def test_a_waiting_process_sees_what_took_the_place_of_a_tool(bench: Bench) -> None:
+    tool = bench.folder / "a_tool"
+    bench.write(tool=f"print(open({str(tool)!r}).read())")
+    for text in ("one", "two"):
+        tool.with_suffix(".new").write_text(text)
+        tool.with_suffix(".new").replace(tool)
+        command = bench.command()
+        command = dataclasses.replace(command, visible=(*command.visible, str(tool)))
+        assert _result(bench.run(command, bench.workers))[1] == f"{text}\n"
 
 
 def test_a_layer_outlives_the_zygote_that_it_came_from(bench: Bench) -> None:

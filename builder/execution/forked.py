@@ -1,0 +1,144 @@
+"""The process of one action, forked from a zygote, and whatever of that can be done before there is an action.
+
+Forking a process of some hundred MB and making its file system take longer than many actions. So in namespaces,
+a zygote has one such process waiting, a spare, for the next action with the same toolchain.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import socket
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+
+from . import fresh_process, linux, namespaces, preloading, sandbox_main
+
+# A machine's memory is an action's up to this share, so that a runaway model is not the end of everything else.
+# Other actions have no limit: sanitizers reserve thousands of times the memory that there is, and use little of it.
+_MEMORY_SHARE = 0.9
+
+_CHANNEL = 3
+
+
+@dataclass(frozen=True)
+class Preloaded:
+    """What layers have imported: `modules`, from copies in `folders`."""
+
+    modules: Sequence[ModuleType]
+    folders: Sequence[str]
+
+
+def start(preloaded: Preloaded, spec: dict, stdout: int, stderr: int) -> int:
+    """Fork a process that runs the action of a specification, and ends as it does. Returns its id."""
+
+    def run() -> None:
+        os.dup2(stdout, 1)
+        os.dup2(stderr, 2)
+        # The zygote's sockets are above these; it has no business with files of its own.
+        os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        sandbox_main.run(spec, body)
+
+    def body() -> None:
+        preloading.move_modules(preloaded.modules, preloaded.folders, os.getcwd())
+        fresh_process.become(spec["argv"], spec["environment"])
+
+    return _fork(run)
+
+
+@dataclass(frozen=True)
+class Spare:
+    """A process that waits for an action at the other end of `channel`, with what was `seen` when it was made."""
+
+    process: int
+    channel: socket.socket
+    seen: object
+
+    def give(self, spec: dict, request: int, stdout: int, stderr: int) -> bool:
+        """Have it run the action of the file `request`; whether it can. Then it is as any action's process."""
+        fits = spec["mode"] == "namespaces" and self.seen == _seen(spec)
+        with self.channel:
+            if fits and not os.waitpid(self.process, os.WNOHANG)[0]:
+                with contextlib.suppress(OSError):
+                    socket.send_fds(self.channel, [b"!"], [request, stdout, stderr])
+                    return True
+        return False
+
+    def end(self) -> None:
+        """End one that cannot be used."""
+        self.channel.close()
+        with contextlib.suppress(ChildProcessError):  # `give` may have found it dead
+            if not os.waitpid(self.process, os.WNOHANG)[0]:
+                os.kill(self.process, signal.SIGKILL)
+                os.waitpid(self.process, 0)
+
+
+def prepare(preloaded: Preloaded, spec: dict) -> Spare | None:
+    """Fork a process for an action that sees of the toolchain what that of `spec` sees; None in other modes."""
+    if spec["mode"] != "namespaces":
+        return None
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    seen = _seen(spec)
+
+    def run() -> None:
+        os.dup2(theirs.fileno(), _CHANNEL)
+        os.closerange(_CHANNEL + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        place = tempfile.gettempdir()
+        sandbox_main.run_in_namespaces(place, spec["visible"], spec["hidden"], lambda: _wait(preloaded))
+
+    process = _fork(run)
+    theirs.close()
+    return Spare(process, ours, seen)
+
+
+def _wait(preloaded: Preloaded) -> sandbox_main.Task:
+    """Wait for an action; the process ends if there will be none."""
+    preloading.move_modules(preloaded.modules, preloaded.folders, namespaces.ROOT)
+    channel = socket.socket(fileno=_CHANNEL)
+    _, descriptors, _, _ = socket.recv_fds(channel, 1, 3)
+    if len(descriptors) != 3:
+        os._exit(0)
+    request, stdout, stderr = descriptors
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    os.lseek(request, 0, os.SEEK_SET)
+    with open(request, encoding="utf-8", errors="surrogateescape", closefd=False) as file:
+        spec = json.load(file)["spec"]
+    return spec, lambda: fresh_process.become(spec["argv"], spec["environment"])
+
+
+def _seen(spec: dict) -> object:
+    """What a file system that was made earlier would have missed: mounts, and files that others took the place of."""
+    with open("/proc/self/mountinfo", "rb") as file:
+        mounts = file.read()
+    paths = (*namespaces.SYSTEM, *namespaces.SHOWN, *spec["visible"], *spec["hidden"])
+    return mounts, [(path, _identity(path)) for path in paths]
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _fork(run: Callable[[], object]) -> int:
+    """Fork a process that calls `run` and ends with its parent. Returns its id."""
+    parent = os.getpid()
+    if process := os.fork():
+        return process
+    try:
+        os.setsid()
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == parent:
+            limit = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _MEMORY_SHARE)
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+            run()
+    finally:
+        os._exit(sandbox_main.CANNOT_RUN)
