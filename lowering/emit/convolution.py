@@ -32,7 +32,7 @@ _KERNELS = ("aten::bmm.out", "aten::add.out", "aten::as_strided_copy.out", "aten
             "aten::index_put_", "aten::slice_scatter.out")  # fmt: skip
 
 # Multiply-adds of one image from which on calling more than one kernel pays.
-_LEAST_WORK = 1 << 12
+_LEAST_WORK = 1 << 13
 
 # Scratch memory that pays in any case, in bytes: what a small cache holds.
 _SCRATCH = 1 << 16
