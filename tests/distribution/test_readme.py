@@ -19,10 +19,9 @@ COMMANDS = [line for language, code in blocks(ROOT / "README.md", "Try it") if l
 # It is the command that runs this test, so it is not run again inside.
 ALL_TESTS = "./buildw test //..."
 
-# As pip makes it of an editable installation.
+# As pip makes it; where it finds the package, `run` says.
 _BUILD = """#!{python}
 import sys
-sys.path.insert(0, {root!r})
 from rules_executorch.builder.cli import main
 sys.exit(main())
 """
@@ -40,7 +39,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     programs = folder / ".venv/bin"
     programs.mkdir(parents=True)
     (programs / "python").symlink_to(sys.executable)
-    (programs / "build").write_text(_BUILD.format(python=sys.executable, root=str(folder.parent)))
+    (programs / "build").write_text(_BUILD.format(python=sys.executable))
     (programs / "build").chmod(0o755)
     files = b"".join((folder / name).read_bytes() for name in ("buildw", "pyproject.toml", "builder/bootstrap.py"))
     checksum = subprocess.run(["cksum"], input=files, capture_output=True, check=True).stdout.decode().strip()
@@ -51,7 +50,12 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(checkout: Path, command: str) -> subprocess.CompletedProcess[str]:
     home = checkout.parent / "home"
     home.mkdir(exist_ok=True)
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "RULES_EXECUTORCH_CACHE": str(home / "cache")}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "PYTHONPATH": str(checkout.parent),
+        "RULES_EXECUTORCH_CACHE": str(home / "cache"),
+    }
     return subprocess.run(["sh", "-c", command], cwd=checkout, env=environment, capture_output=True, text=True, timeout=900)
 
 
