@@ -90,7 +90,14 @@ class Tally:
     origins: dict[int, tuple[ExportedProgram, str]] = field(default_factory=dict)
     _contents: dict[Hashable, tuple[torch.Tensor, tuple[int, bytes]]] = field(default_factory=dict)
 
-    def content(self, tensor: torch.Tensor) -> tuple[int, bytes]:
+    def contents(self, program: ExportedProgram) -> dict[str, tuple[int, bytes]]:
+        """The content_key of each tensor of a program, by name.
+
+        Raises AttributeError, RuntimeError, TypeError or ValueError for an object, or a tensor that has no bytes.
+        """
+        return {name: self._content(tensor) for name, tensor in {**program.state_dict, **program.constants}.items()}
+
+    def _content(self, tensor: torch.Tensor) -> tuple[int, bytes]:
         """The tensor's content_key, made once however many programs share its memory, which is kept for that."""
         known = self._contents.get(identity(tensor))
         if known is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from rules_executorch.rules import RULES
@@ -25,14 +27,23 @@ from .request import Analysed, Request, identity, statuses_read, write_analysed,
 _KEPT_REQUESTS = 32
 
 
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Nearly all that an analysis makes is kept until its end, so that looking for garbage would cost a fifth of its time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@_no_garbage_collection()
 def analyse(request: Request) -> Analysed:
     """Load and analyse `request`; write its ninja file, its actions and how its targets run.
 
     Raises:
         BuildError: the workspace has mistakes.
     """
-    # Nearly all that is made here is kept until the end, so that looking for garbage would cost a fifth of the time.
-    gc.disable()
     # Taken before anything is read: what changes meanwhile is then seen next time.
     request_identity = identity(request)
     workspace = find_workspace(Path(request.root))
@@ -78,7 +89,6 @@ def analyse(request: Request) -> Analysed:
         runs = {str(label): run_to_json(spec) for label, spec in graph.runs.items()}
         write_file(os.path.join(request.folder, "runs.json"), json.dumps(runs))
         write_analysed(request, analysed, loaded.inputs, request_identity)
-    gc.enable()
     return analysed
 
 

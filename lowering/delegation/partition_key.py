@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,15 +28,8 @@ _ENCODED = frozenset(
     ("val", "stack_trace", "nn_module_stack", "debug_handle", "unbacked_bindings", "custom", GIVEN_NAME)
 )
 
+# Size and SHA-256 of each tensor of a program, by name.
 Contents = Mapping[str, tuple[int, bytes]]
-
-
-def contents_of(program: ExportedProgram, content: Callable[[torch.Tensor], tuple[int, bytes]]) -> Contents:
-    """Size and SHA-256 of each tensor of a program, by name, as `content` finds them.
-
-    Raises AttributeError, RuntimeError, TypeError or ValueError for an object, or a tensor that has no bytes.
-    """
-    return {name: content(tensor) for name, tensor in {**program.state_dict, **program.constants}.items()}
 
 
 def partition_key(

@@ -11,7 +11,7 @@ from ..result_cache import Tally, current_cache
 from .backend import BackendDetails, CompileSpec, PreprocessResult, backend
 from .canonical import canonical_copy, with_handles
 from .lowered_module import LoweredBackendModule
-from .partition_key import Contents, contents_of, partition_key
+from .partition_key import Contents, partition_key
 from .preprocess_results import result_from_bytes, result_to_bytes
 
 
@@ -73,7 +73,7 @@ def _look_up(
     keys: dict[int, tuple[str, Contents]] = {}
     for partition in (each for group in partitions.values() for each in group):
         try:
-            contents = contents_of(partition.program, tally.content)
+            contents = tally.contents(partition.program)
         except (AttributeError, RuntimeError, TypeError, ValueError):
             continue  # an object, or a tensor that is nowhere
         key = partition_key(backend_id, partition.program, partition.compile_specs, contents)

@@ -48,9 +48,8 @@ def _key(
     _, origin = tally.origins.get(id(program), (None, None))
     if origin is None:
         return None
-    tensors = {**program.state_dict, **program.constants}
     try:
-        contents = {name: tally.content(tensor)[1].hex() for name, tensor in tensors.items()}
+        contents = {name: digest.hex() for name, (_, digest) in tally.contents(program).items()}
     except (AttributeError, RuntimeError, TypeError, ValueError):
         return None  # an object, or a tensor that is nowhere
     description = ["edge program 1", origin, sorted(map(str, preserve_ops)), sorted(operators.names), contents]
