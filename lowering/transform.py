@@ -15,6 +15,7 @@ from torch.fx.passes.infra.pass_manager import PassManager
 from .config import Pass
 from .delegation.graph_copy import copy_program
 from .errors import LoweringError, did_you_mean
+from .uncompiled import uncompiled_program
 
 
 def transform_all(
@@ -47,7 +48,7 @@ def transform(program: ExportedProgram, passes: Sequence[Pass] | PassManager) ->
 
 def with_graph(program: ExportedProgram, module: GraphModule) -> ExportedProgram:
     """`program` with another graph, whose inputs and outputs are the same in number and order."""
-    return ExportedProgram(
+    return uncompiled_program(
         root=module,
         graph=module.graph,
         graph_signature=_renamed_signature(program.graph_signature, module),

@@ -38,7 +38,6 @@ def canonical_copy(program: ExportedProgram) -> tuple[ExportedProgram, dict[int,
             renamed = _rename(graph_module.graph, handles)
             if graph_module is copied.graph_module:
                 names = renamed
-            graph_module.recompile()
     signature = copied.graph_signature
     copied._graph_signature = ExportGraphSignature(
         [copy_spec(spec, names.get(getattr(spec.arg, "name", None))) for spec in signature.input_specs],

@@ -24,6 +24,7 @@ from torch.export.graph_signature import (
 from torch.utils import _pytree as pytree
 
 from ..errors import LoweringError
+from ..uncompiled import uncompiled_program
 from .graph_copy import copy_attribute, copy_spec, untagged
 from .tags import OWNABLE, Ownership, Partition
 
@@ -81,7 +82,7 @@ class Extractor:
         names = [spec.target for spec in input_specs]
         input_specs += [InputSpec(InputKind.USER_INPUT, _argument(n, nodes, partition), None) for n in inputs]
         output_specs += [OutputSpec(OutputKind.USER_OUTPUT, _argument(n, nodes, partition), None) for n in outputs]
-        extracted = ExportedProgram(
+        extracted = uncompiled_program(
             root=attributes,
             graph=graph,
             graph_signature=ExportGraphSignature(input_specs, output_specs),

@@ -12,6 +12,8 @@ import torch.fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputSpec
 
+from ..uncompiled import uncompiled_graph_module, uncompiled_program
+
 TAG = "delegation_tag"  # node.meta's key for a partition's tag, as ExecuTorch spells it
 
 
@@ -73,7 +75,7 @@ def new_graph_module(
     like: torch.fx.GraphModule, attributes: Mapping[str, Any], graph: torch.fx.Graph
 ) -> torch.fx.GraphModule:
     """A GraphModule of `graph` with the metadata of `like`."""
-    graph_module = torch.fx.GraphModule(dict(attributes), graph)
+    graph_module = uncompiled_graph_module(attributes, graph)
     graph_module.meta.update(like.meta)
     return graph_module
 
@@ -96,7 +98,7 @@ def rebuild(
         entry if entry.fqn == "" or _names_of(entry) <= names else replace(entry, signature=None)
         for entry in like.module_call_graph
     ]
-    program = ExportedProgram(
+    program = uncompiled_program(
         root=dict(attributes),
         graph=graph,
         graph_signature=ExportGraphSignature(

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from ..errors import LoweringError
 from ..operators import OperatorSet
+from ..uncompiled import uncompiled_graph_module
 from .aliasing import Handle, UnsupportedAliasing, view_inverse
 from .decompositions import decompositions_of, torch_decomposition
 from .recording import Recording, Slot, record, signature
@@ -363,7 +364,7 @@ def convert_body(context: Context, module: GraphModule) -> GraphModule:
     conversion = Conversion(context, module)
     conversion.finish(conversion.run(module.graph))
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    return GraphModule({**tensors, **conversion.modules}, conversion.graph)
+    return uncompiled_graph_module({**tensors, **conversion.modules}, conversion.graph)
 
 
 def has_symbols(tensor: torch.Tensor) -> bool:

@@ -66,7 +66,6 @@ def _assign_in_body(body: GraphModule, fake_mode: FakeTensorMode) -> None:
     for inner in body.children():
         if isinstance(inner, GraphModule):
             _assign_in_body(inner, fake_mode)
-    body.recompile()
 
 
 class _Layouts:

@@ -19,6 +19,8 @@ from torch.export.graph_signature import (
 )
 from torch.fx import Graph, Node
 
+from ..uncompiled import uncompiled_program
+
 _CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 _MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
 
@@ -79,7 +81,7 @@ class EdgeParts:
     def program(self, source: ExportedProgram) -> ExportedProgram:
         """The finished program; what is not in the parts is as in `source`."""
         outputs = [_named(spec, value) for spec, value in zip(self.output_specs, self.graph.output_node().args[0])]
-        return ExportedProgram(
+        return uncompiled_program(
             root=self.modules,
             graph=self.graph,
             graph_signature=ExportGraphSignature(self.input_specs, outputs),

@@ -10,6 +10,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from ..errors import InvalidFileError, LoweringError
+from ..uncompiled import uncompiled_graph_module
 from .arguments import decode_argument, decode_target, encode_argument, encode_target
 from .expressions import ExpressionReader, ExpressionWriter
 from .interning import Table
@@ -151,7 +152,7 @@ class GraphReader:
     def _attribute(self, data: list[Any]) -> Any:
         kind, content = data
         if kind == "graph":
-            return GraphModule(*self.decode(content))
+            return uncompiled_graph_module(*self.decode(content))
         if kind == "tensor":
             return self.attributes[content]
         raise InvalidFileError(f"edge program: {kind!r} is no kind of attribute")

@@ -15,6 +15,7 @@ from torch.export.graph_signature import ExportGraphSignature, InputKind
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from ..errors import InvalidFileError, LoweringError
+from ..uncompiled import uncompiled_program
 from .graph import GraphReader
 from .save import FORMAT, VERSION
 from .signature import decode_module_calls, decode_signature
@@ -78,7 +79,7 @@ def decode_program(document: dict[str, Any], tensors: dict[str, torch.Tensor]) -
         for symbol, lower, upper in document["ranges"]
     }
     state_dict, constants = _split(signature, tensors)
-    return ExportedProgram(
+    return uncompiled_program(
         root=root,
         graph=graph,
         graph_signature=signature,
