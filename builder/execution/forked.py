@@ -23,8 +23,6 @@ from . import fresh_process, linux, namespaces, preloading, sandbox_main
 # Other actions have no limit: sanitizers reserve thousands of times the memory that there is, and use little of it.
 _MEMORY_SHARE = 0.9
 
-_CHANNEL = 3
-
 
 @dataclass(frozen=True)
 class Preloaded:
@@ -34,15 +32,25 @@ class Preloaded:
     folders: Sequence[str]
 
 
-def start(preloaded: Preloaded, spec: dict, stdout: int, stderr: int) -> int:
-    """Fork a process that runs the action of a specification, and ends as it does. Returns its id."""
+@dataclass(frozen=True)
+class Forked:
+    """A process that runs an action. When that has ended, its wait status can be read at `report`, as a decimal number.
 
-    def run() -> None:
+    The process itself ends a little later, which takes as long as many actions do. One that is killed reports nothing.
+    """
+
+    process: int
+    report: int
+
+
+def start(preloaded: Preloaded, spec: dict, stdout: int, stderr: int) -> Forked:
+    """Fork a process that runs the action of a specification."""
+
+    def run(report: int) -> int:
         os.dup2(stdout, 1)
         os.dup2(stderr, 2)
-        # The zygote's sockets are above these; it has no business with files of its own.
-        os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        sandbox_main.run(spec, body)
+        _close_all_but(report)
+        return sandbox_main.run(spec, body)
 
     def body() -> None:
         preloading.move_modules(preloaded.modules, preloaded.folders, os.getcwd())
@@ -55,7 +63,7 @@ def start(preloaded: Preloaded, spec: dict, stdout: int, stderr: int) -> int:
 class Spare:
     """A process that waits for an action at the other end of `channel`, with what was `seen` when it was made."""
 
-    process: int
+    forked: Forked
     channel: socket.socket
     seen: object
 
@@ -63,7 +71,7 @@ class Spare:
         """Have it run the action of the file `request`; whether it can. Then it is as any action's process."""
         fits = spec["mode"] == "namespaces" and self.seen == _seen(spec)
         with self.channel:
-            if fits and not os.waitpid(self.process, os.WNOHANG)[0]:
+            if fits and not os.waitpid(self.forked.process, os.WNOHANG)[0]:
                 with contextlib.suppress(OSError):
                     socket.send_fds(self.channel, [b"!"], [request, stdout, stderr])
                     return True
@@ -71,11 +79,16 @@ class Spare:
 
     def end(self) -> None:
         """End one that cannot be used."""
-        self.channel.close()
+        self.close()
         with contextlib.suppress(ChildProcessError):  # `give` may have found it dead
-            if not os.waitpid(self.process, os.WNOHANG)[0]:
-                os.kill(self.process, signal.SIGKILL)
-                os.waitpid(self.process, 0)
+            if not os.waitpid(self.forked.process, os.WNOHANG)[0]:
+                os.kill(self.forked.process, signal.SIGKILL)
+                os.waitpid(self.forked.process, 0)
+
+    def close(self) -> None:
+        """Have nothing to do with it any more."""
+        self.channel.close()
+        os.close(self.forked.report)
 
 
 def prepare(preloaded: Preloaded, spec: dict) -> Spare | None:
@@ -85,21 +98,18 @@ def prepare(preloaded: Preloaded, spec: dict) -> Spare | None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     seen = _seen(spec)
 
-    def run() -> None:
-        os.dup2(theirs.fileno(), _CHANNEL)
-        os.closerange(_CHANNEL + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    def run(report: int) -> int:
+        _close_all_but(report, theirs.fileno())
         place = tempfile.gettempdir()
-        sandbox_main.run_in_namespaces(place, spec["visible"], spec["hidden"], lambda: _wait(preloaded))
+        return sandbox_main.run_in_namespaces(place, spec["visible"], spec["hidden"], lambda: _wait(preloaded, theirs))
 
-    process = _fork(run)
-    theirs.close()
-    return Spare(process, ours, seen)
+    with theirs:
+        return Spare(_fork(run), ours, seen)
 
 
-def _wait(preloaded: Preloaded) -> sandbox_main.Task:
+def _wait(preloaded: Preloaded, channel: socket.socket) -> sandbox_main.Task:
     """Wait for an action; the process ends if there will be none."""
     preloading.move_modules(preloaded.modules, preloaded.folders, namespaces.ROOT)
-    channel = socket.socket(fileno=_CHANNEL)
     _, descriptors, _, _ = socket.recv_fds(channel, 1, 3)
     if len(descriptors) != 3:
         os._exit(0)
@@ -128,17 +138,26 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _fork(run: Callable[[], object]) -> int:
-    """Fork a process that calls `run` and ends with its parent. Returns its id."""
+def _close_all_but(*descriptors: int) -> None:
+    """Close what is the zygote's, save standard files and `descriptors`: forked processes have no business with it."""
+    ends = [2, *sorted(descriptors), resource.getrlimit(resource.RLIMIT_NOFILE)[0]]
+    for before, after in zip(ends, ends[1:]):
+        os.closerange(before + 1, after)
+
+
+def _fork(run: Callable[[int], int]) -> Forked:
+    """Fork a process that reports what `run` returns, and ends with its parent. `run` is given where it will report."""
     parent = os.getpid()
+    reader, writer = os.pipe()
     if process := os.fork():
-        return process
+        os.close(writer)
+        return Forked(process, reader)
     try:
         os.setsid()
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == parent:
             limit = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _MEMORY_SHARE)
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-            run()
+            os.write(writer, b"%d" % run(writer))
     finally:
         os._exit(sandbox_main.CANNOT_RUN)

@@ -58,8 +58,8 @@ def _renew(argv: Sequence[str], environment: dict[str, str]) -> None:
     sys.orig_argv[:] = argv
     _set_threads(environment)
     # The zygote's own modules are none of the action's.
-    for name in [name for name in sys.modules if name.partition(".")[0] == __package__]:
-        del sys.modules[name]
+    for name in [__package__, *(f"{__package__}.{name}" for name in vars(sys.modules[__package__]))]:
+        sys.modules.pop(name, None)
     # The launcher takes the first entry for the folder of its script.
     sys.path.insert(0, "")
     gc.enable()

@@ -7,6 +7,7 @@ import dataclasses
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -311,7 +312,8 @@ def _run(
         keep(folder / "home" / KEPT, kept)
     if machine.keep_sandboxes:
         return result, reproduction(folder)
-    shutil.rmtree(folder, ignore_errors=True)
+    # Nobody waits for that: it takes as long as a short action.
+    threading.Thread(target=shutil.rmtree, args=(folder, True), name="remove a sandbox").start()
     return result, None
 
 

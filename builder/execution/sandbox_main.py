@@ -40,43 +40,51 @@ def main(path: str, parent: str = "") -> None:
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != int(parent):
             os._exit(CANNOT_RUN)
-    run(spec, lambda: _execute(spec["argv"], spec["environment"]))
+    _end_as(run(spec, lambda: _execute(spec["argv"], spec["environment"])))
 
 
 # A specification, and what to do behind its walls.
 Task = tuple[dict, Callable[[], object]]
 
 
-def run(spec: dict, body: Callable[[], object]) -> None:
-    """Call `body` in a sandboxed child of this process, which must have one thread; then end as the child did.
+def run(spec: dict, body: Callable[[], object]) -> int:
+    """Call `body` in a sandboxed child of this process, which must have one thread. Returns the child's wait status.
 
-    `body` is not expected to return: if it does, the child's exit status is 0.
+    Then nothing runs any more that the child has left. `body` is not expected to return: if it does, the child's
+    exit status is 0.
     """
     start = {"namespaces": _start_in_namespaces, "landlock": _start_restricted, "forest": _start_watched}[spec["mode"]]
-    _end_as_child(lambda writer: start(spec, body, writer), spec["folder"])
+    return _run_child(lambda writer: start(spec, body, writer), spec["folder"])
 
 
-def run_in_namespaces(place: str, visible: Sequence[str], hidden: Sequence[str], wait: Callable[[], Task]) -> None:
+def run_in_namespaces(place: str, visible: Sequence[str], hidden: Sequence[str], wait: Callable[[], Task]) -> int:
     """As `run` in namespaces, which are made at once; `wait`, called in the child, tells what to run there, and how.
 
     `place` is an empty folder, and `visible` and `hidden` are those that the specification will have.
     """
-    _end_as_child(lambda writer: (_start_first_process(place, visible, hidden, wait, writer), _nothing), "")
+    return _run_child(lambda writer: (_start_first_process(place, visible, hidden, wait, writer), _nothing), "")
 
 
-def _end_as_child(start: Callable[[int], _Started], folder: str) -> None:
+def _run_child(start: Callable[[int], _Started], folder: str) -> int:
     reader, writer = os.pipe()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         child, meanwhile = start(writer)
     except OSError as error:
-        _fail(folder, str(error))
+        return _failed(folder, str(error))
     os.close(writer)
     meanwhile()
+    with open(reader, encoding="utf-8") as file:
+        answers = [json.loads(line) for line in file]
+    for answer in answers:
+        if isinstance(answer, list):
+            return _failed(*answer)
+    if answers:
+        # Of its namespace, only the first process is still there, and its end takes a while.
+        return answers[0]
     status = os.waitpid(child, 0)[1]
     _end_descendants()
-    with open(reader, encoding="utf-8") as answers:
-        _end_as(status, answers.read())
+    return status
 
 
 # What starts the child: returns its process id, and what to do until it ends.
@@ -126,7 +134,9 @@ def _start_first_process(
                 namespaces.enter(place, spec)
                 _work(body)
         linux.drop_capabilities()
-        os.write(writer, b"%d\n" % _reap_until(worker))
+        status = _reap_until(worker)
+        _end_namespace()
+        os.write(writer, b"%d\n" % status)
     os._exit(0)
 
 
@@ -183,6 +193,15 @@ def _reap_until(worker: int) -> int:
             return status
 
 
+def _end_namespace() -> None:
+    """Kill and reap all other processes of the namespace of which this is the first."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
 def _end_descendants() -> None:
     """Kill and reap all children, and those that they leave to this process, until there are none."""
     with contextlib.suppress(ChildProcessError, FileNotFoundError):
@@ -193,12 +212,8 @@ def _end_descendants() -> None:
             os.wait()
 
 
-def _end_as(status: int, answers: str) -> None:
-    """End as the command did. `answers` is what the children had to say: a wait status, or a folder and what failed."""
-    for answer in map(json.loads, answers.splitlines()):
-        if isinstance(answer, list):
-            _fail(*answer)
-        status = answer
+def _end_as(status: int) -> None:
+    """End as the process with this wait status did."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number != signal.SIGKILL:
@@ -207,10 +222,11 @@ def _end_as(status: int, answers: str) -> None:
     os._exit(os.WEXITSTATUS(status))
 
 
-def _fail(folder: str, reason: str) -> None:
+def _failed(folder: str, reason: str) -> int:
+    """The wait status where the sandbox cannot be had, or the command not be started, once the reason is written down."""
     with open(os.path.join(folder, "failed"), "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(reason)
-    os._exit(CANNOT_RUN)
+    return CANNOT_RUN << 8
 
 
 if __name__ == "__main__":

@@ -106,19 +106,14 @@ class Workers:
             raise NoWorker("the command has to start in a new process")
         request = {"spec": specification, "import_roots": _import_roots(argv), "files": list(files)}
         chain = _chain(argv, self.modules, layers)
-        answer: dict = {}
-        for _ in range(2):  # The first zygote may turn out to be out of date.
-            connection = self._connect(argv, chain)
-            if connection is None:
-                raise NoWorker("there is no zygote")
-            with connection:
-                with processes.ended_by(lambda c=connection: _hang_up(c, socket.SHUT_RDWR)):
-                    _ask(connection, request, stdout.fileno(), stderr.fileno())
-                    answer = _hear(connection)
-                    if "process" in answer:
-                        return _wait(connection, argv, timeout_seconds)
-            if "refused" not in answer:
-                break
+        connection = self._connect(argv, chain)
+        if connection is None:
+            raise NoWorker("there is no zygote")
+        with connection, processes.ended_by(lambda: _hang_up(connection, socket.SHUT_RDWR)):
+            _ask(connection, request, stdout.fileno(), stderr.fileno())
+            answer = _hear(connection)
+            if "process" in answer:
+                return _wait(connection, argv, timeout_seconds)
         if not answer:
             self._give_up(chain[-1][0])
         raise NoWorker(str(answer))
@@ -185,7 +180,7 @@ class Workers:
 
 def _suits(argv: Sequence[str], environment: Mapping[str, str], fixed: Mapping[str, str]) -> bool:
     """Whether a process that has started already can do as one that starts with this command and environment."""
-    if not hasattr(os, "pidfd_open") or _LAUNCHER not in argv:
+    if sys.platform != "linux" or _LAUNCHER not in argv:
         return False
     if any(environment.get(name) != value for name, value in fixed.items()):
         return False

@@ -46,7 +46,7 @@ class Zygote:
     """What one zygote knows. Its layers' `modules` were imported from `folders`; `files` are the toolchain's.
 
     `asked` has the connections of which a request is awaited, `running` those of actions by the descriptor
-    that tells of their end; `layers` are the processes of further zygotes, oldest first. It `is_compact` once
+    at which they report their end; `layers` are the processes of further zygotes, oldest first. It `is_compact` once
     its memory was made cheap to fork; then `spare` waits for the next action.
     """
 
@@ -150,11 +150,9 @@ def _answer(zygote: Zygote, connection: socket.socket) -> None:
             return
         with open(descriptors[0], encoding="utf-8", errors="surrogateescape", closefd=False) as file:
             request = json.load(file)
-        if _files_changed(zygote):
-            os.unlink(zygote.path)
-            _say(connection, refused="the toolchain has changed")
-        elif "layer" in request:
-            _start_layer(zygote, request, descriptors[1], connection)
+        if "layer" in request:
+            if _is_current(zygote, connection):
+                _start_layer(zygote, request, descriptors[1], connection)
         elif name := preloading.shadows(_top_names(zygote), request["import_roots"], request["files"]):
             _say(connection, unfit=f"{name} is importable from several folders")
         else:
@@ -173,14 +171,19 @@ def _start_action(zygote: Zygote, request: dict, descriptors: list[int], connect
     preloaded = forked.Preloaded(zygote.modules, zygote.folders)
     spare, zygote.spare = zygote.spare, None
     if spare and spare.give(spec, descriptors[0], *streams):
-        process = spare.process
+        started = spare.forked
     else:
         if spare:
             spare.end()
-        process = forked.start(preloaded, spec, *streams)
+        started = forked.start(preloaded, spec, *streams)
+    # Thousands of files are looked at while it runs: nearly always, it would have waited for nothing.
+    if not _is_current(zygote, connection):
+        os.close(started.report)
+        _end(started.process)
+        return
     kept = socket.socket(fileno=os.dup(connection.fileno()))
-    zygote.running[os.pidfd_open(process)] = (process, kept)
-    _say(kept, process=process)
+    zygote.running[started.report] = (started.process, kept)
+    _say(kept, process=started.process)
     with contextlib.suppress(OSError):
         zygote.spare = forked.prepare(preloaded, spec)
 
@@ -189,15 +192,17 @@ def _top_names(zygote: Zygote) -> set[str]:
     return {module.__name__.partition(".")[0] for module in zygote.modules}
 
 
-def _finish(zygote: Zygote, ended: int) -> None:
+def _finish(zygote: Zygote, report: int) -> None:
     """Tell how an action ended; what it left running in its session ends, too."""
-    process, connection = zygote.running.pop(ended)
-    # Its number is not given to another process before it is waited for.
-    _kill(process)
-    _, status = os.waitpid(process, 0)
-    os.close(ended)
+    process, connection = zygote.running.pop(report)
     with connection:
-        _say(connection, status=os.waitstatus_to_exitcode(status))
+        reported = os.read(report, 32)
+        os.close(report)
+        if reported:
+            _say(connection, status=os.waitstatus_to_exitcode(int(reported)))
+        status = _end(process)
+        if not reported:
+            _say(connection, status=os.waitstatus_to_exitcode(status))
 
 
 def _start_layer(zygote: Zygote, request: dict, listener: int, connection: socket.socket) -> None:
@@ -219,12 +224,12 @@ def _start_layer(zygote: Zygote, request: dict, listener: int, connection: socke
         own = socket.socket(fileno=os.dup(listener))
         for open_socket in (zygote.listener, connection, *zygote.asked.values()):
             open_socket.close()
-        for ended, (_, other) in zygote.running.items():
-            os.close(ended)
+        for report, (_, other) in zygote.running.items():
+            os.close(report)
             other.close()
         os.close(listener)
         if zygote.spare:
-            zygote.spare.channel.close()
+            zygote.spare.close()
         os.setsid()
         _be_layer(zygote, request, own)
         status = 0
@@ -263,8 +268,14 @@ def _loaded_files(began_ns: int, but_not_below: Sequence[str] = ()) -> dict[str,
     return files
 
 
-def _files_changed(zygote: Zygote) -> bool:
-    return any(_status(path) != status for path, status in zygote.files.items())
+def _is_current(zygote: Zygote, connection: socket.socket) -> bool:
+    """Whether the toolchain's files are as they were when they were loaded; if not, nobody finds this zygote again."""
+    if all(_status(path) == status for path, status in zygote.files.items()):
+        return True
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(zygote.path)
+    _say(connection, refused="the toolchain has changed")
+    return False
 
 
 def _status(path: str) -> tuple[int, int, int]:
@@ -317,6 +328,12 @@ def _kill(process: int) -> None:
         os.killpg(process, signal.SIGKILL)
     except ProcessLookupError:  # It has not come to make its session yet, or has ended.
         os.kill(process, signal.SIGKILL)
+
+
+def _end(process: int) -> int:
+    """Kill a child's session, and wait for the child: before, its number is not given to another. Its wait status."""
+    _kill(process)
+    return os.waitpid(process, 0)[1]
 
 
 def _peer(connection: socket.socket) -> int:

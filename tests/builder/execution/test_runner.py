@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -256,4 +257,7 @@ def test_outputs_of_other_repositories_are_apart(machine: Machine) -> None:
 
 def test_nothing_is_left_behind_by_a_success(machine: Machine) -> None:
     run_action(machine, _shell("echo 1 > w/p/out; echo 2 > $TMPDIR/x"))
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join()
     assert list(machine.layout.staging.iterdir()) == list(machine.sandboxes.iterdir()) == []
