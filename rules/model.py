@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rules_executorch.builder.analysis.context import RuleContext
 from rules_executorch.builder.analysis.providers import DefaultInfo, Provider
 from rules_executorch.builder.analysis.rule import Rule
-from rules_executorch.builder.core.action import Artifact, Preload, Resources
+from rules_executorch.builder.core.action import Artifact, Imports, Preload, Resources
 from rules_executorch.builder.core.rule import Attribute, AttributeType, RuleSchema
 
 from .attributes import LOWERING, PY_DEPS, TOOLS
@@ -30,9 +30,12 @@ def _model(ctx: RuleContext) -> Sequence[Provider]:
     (weights,) = ctx.attr.weights.files if ctx.attr.weights else (None,)
 
     names = _checkpoint_names(ctx, weights) if weights else None
-    unused = _unused_sources(ctx, [factory.partition(":")[0] for factory in factory_of.values()], python)
+    imports = {
+        module: _imports(ctx, module, python)
+        for module in dict.fromkeys(factory.partition(":")[0] for factory in factory_of.values())
+    }
     exported = {
-        method: _export(ctx, method, factory, python, unused[factory.partition(":")[0]], names)
+        method: _export(ctx, method, factory, python, imports[factory.partition(":")[0]], names)
         for method, factory in factory_of.items()
     }
     recipe = recipe_function(ctx)
@@ -86,39 +89,22 @@ def _checkpoint_names(ctx: RuleContext, weights: Artifact) -> Artifact:
     return names
 
 
-def _unused_sources(ctx: RuleContext, modules: Iterable[str], python: PyInfo) -> dict[str, Artifact]:
-    """Declare the action that finds for each of `modules` the sources in `python` that importing it does not reach.
+def _imports(ctx: RuleContext, module: str, python: PyInfo) -> Imports:
+    """What an export needs of the sources in `python`, whose factory is in `module`.
 
-    Exports leave them out, so that changing one method's code does not export another whose factory
-    is in a module that does not import it.
+    So changing one method's code does not export another whose factory is in a module that does not import it.
     """
-    tools = ctx.attr._tools.provider(PyInfo)
-    # The engine imports parts of itself by computed names, so that all of it counts as used.
+    # The engine imports parts of itself by computed names, so that all of it is needed.
     engine = set(ctx.attr._lowering.provider(PyInfo).sources.to_list())
     sources = [source for source in python.sources.to_list() if source not in engine]
     # Declared as data, a source is used, however it is imported.
     data = set(python.data.to_list())
-    unused = {module: ctx.declare_output(f"{ctx.label.name}.{module}.unused") for module in dict.fromkeys(modules)}
-    ctx.run(
-        "PythonImports",
-        toolchain="python",
-        argv=python_argv(
-            tools,
-            f"{_TOOLS}.python_imports",
-            *(f"--unused={module}={artifact.exec_path}" for module, artifact in unused.items()),
-            *(f"--root={root}" for root in dict.fromkeys(import_roots(python))),
-            *(f"--used={source.exec_path}" for source in sources if source in data),
-            *(source.exec_path for source in sources),
-        ),
-        inputs=(*sources, *python_files(tools)),
-        outputs=tuple(unused.values()),
-        preloads=(_preload(tools, _TOOLS),),
-    )
-    return unused
+    roots = tuple(dict.fromkeys(import_roots(python)))
+    return Imports(module, roots, tuple(sources), tuple(source for source in sources if source in data))
 
 
 def _export(
-    ctx: RuleContext, method: str, factory: str, python: PyInfo, unused: Artifact, names: Artifact | None
+    ctx: RuleContext, method: str, factory: str, python: PyInfo, imports: Imports, names: Artifact | None
 ) -> tuple[Artifact, Artifact]:
     """Declare one method's export; its graph and the constants that are not in the checkpoint."""
     engine = ctx.attr._lowering.provider(PyInfo)
@@ -127,7 +113,7 @@ def _export(
     constants = ctx.declare_output(f"{ctx.label.name}.{method}.constants.safetensors")
     arguments = ["--model", factory, "--method", method, "--graph", graph.exec_path]
     arguments += ["--constants", constants.exec_path]
-    inputs = [*python_files(code), unused]
+    inputs = python_files(code)
     if names is not None:
         arguments += ["--checkpoint-names", names.exec_path]
         inputs.append(names)
@@ -139,7 +125,7 @@ def _export(
         outputs=(graph, constants),
         also=required_toolchains(code),
         resources=_TORCH,
-        unused_inputs=unused,
+        imports=imports,
         preloads=(_preload(engine, _WARM_UP),),
     )
     return graph, constants

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TypeVar
 
-from ..core.action import Action, Artifact, Preload, Resources
+from ..core.action import Action, Artifact, Imports, Preload, Resources
 from ..core.diagnostics import BuildError, Diagnostic, Location
 from ..core.label import Label, LabelSyntaxError, parse_label
 from ..core.target import Target, Workspace
@@ -126,7 +126,7 @@ class RuleContext:
         environment: Mapping[str, str] | None = None,
         also: Sequence[str] = (),
         resources: Resources = Resources(),
-        unused_inputs: Artifact | None = None,
+        imports: Imports | None = None,
         preloads: Sequence[Preload] = (),
         keeps_for: Iterable[Artifact] = (),
     ) -> None:
@@ -142,7 +142,7 @@ class RuleContext:
                 also=tuple(dict.fromkeys(also)),
                 resources=resources,
                 owner=str(self.label),
-                unused_inputs=unused_inputs,
+                imports=imports,
                 preloads=tuple(preloads),
                 keeps_for=tuple(dict.fromkeys(keeps_for)),
             )

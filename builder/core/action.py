@@ -71,6 +71,20 @@ class Preload:
 
 
 @dataclass(frozen=True)
+class Imports:
+    """Which Python sources an action needs: of its inputs `sources`, those that importing `module` may read.
+
+    `roots` are the folders of sys.path, relative to the execution root. Of the sources, `used` are needed however
+    they are imported, and so is what they import.
+    """
+
+    module: str
+    roots: tuple[str, ...]
+    sources: tuple[Artifact, ...]
+    used: tuple[Artifact, ...] = ()
+
+
+@dataclass(frozen=True)
 class Action:
     """One step of a build.
 
@@ -80,9 +94,8 @@ class Action:
     each once. `owner` is the label of the target that asked for it, for messages only: it is in
     no key.
 
-    `unused_inputs`, if given, is one of the inputs: a text file, made by an earlier action, which
-    lists the exec_paths, one per line, of inputs that do not matter this time. Neither those nor the
-    list itself are seen by the action or part of its key, so that changing them does not run it again.
+    `imports`, if given, says which of its inputs matter. The others are neither seen by the action nor part of
+    its key, so that changing them does not run it again.
 
     `preloads` change how soon a Python action is done, and nothing else: they are in no key. Nor is
     `keeps_for`: where there is any, the action finds at `.toolchain/kept/`, read-only, the files that earlier
@@ -99,7 +112,7 @@ class Action:
     also: tuple[str, ...] = ()
     resources: Resources = Resources()
     owner: str = ""
-    unused_inputs: Artifact | None = None
+    imports: Imports | None = None
     preloads: tuple[Preload, ...] = ()
     keeps_for: tuple[Artifact, ...] = ()
 
@@ -113,8 +126,8 @@ class Action:
             paths = [a.exec_path for a in group]
             if len(set(paths)) != len(paths):
                 raise ValueError(f"{self.mnemonic} of {self.owner} repeats {name}")
-        if self.unused_inputs is not None and self.unused_inputs not in self.inputs:
-            raise ValueError(f"{self.mnemonic} of {self.owner}: unused_inputs is not among its inputs")
+        if self.imports and not {*self.imports.used} <= {*self.imports.sources} <= {*self.inputs}:
+            raise ValueError(f"{self.mnemonic} of {self.owner}: its imports are not among its inputs")
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core.action import Action, Artifact, Preload, Resources, RunSpec, Toolchain
+from ..core.action import Action, Artifact, Imports, Preload, Resources, RunSpec, Toolchain
 
 
 def definition_digest(action: Action, toolchains: Mapping[str, Toolchain]) -> str:
     """What tells that an action is no longer the one that ran: a digest of all that can change what it makes."""
     names = [action.toolchain, *action.also]
+    imports = action.imports or Imports("", (), ())
     definition = [
         [action.mnemonic, action.toolchain, action.argv, sorted(action.environment.items()), action.also],
-        len(action.inputs),
-        action.unused_inputs.exec_path if action.unused_inputs else None,
+        [len(action.inputs), len(action.outputs), len(imports.sources)],
+        [imports.module, imports.roots],
         [toolchains[name].identity for name in names if name],
     ]
     # Of paths there may be hundreds; as none can hold it, a zero byte keeps them apart.
-    paths = "\0".join([artifact.exec_path for artifact in (*action.inputs, *action.outputs)])
+    paths = "\0".join([artifact.exec_path for artifact in (*action.inputs, *action.outputs, *imports.sources, *imports.used)])
     text = f"{json.dumps(definition)}\0{paths}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -37,6 +38,7 @@ def actions_to_json(actions: Sequence[Action], definitions: Sequence[str]) -> di
     """
     numbers: dict[Artifact, int] = {}
     preloads: dict[tuple, int] = {}
+    imports: dict[tuple, int] = {}
     groups: dict[tuple[int, ...], int] = {}
 
     def runs(artifacts: Sequence[Artifact]) -> tuple[int, ...]:
@@ -61,7 +63,11 @@ def actions_to_json(actions: Sequence[Action], definitions: Sequence[str]) -> di
             "also": action.also,
             "resources": [action.resources.cpus, action.resources.memory_mib],
             "owner": action.owner,
-            "unused_inputs": runs([action.unused_inputs] if action.unused_inputs else []),
+            "imports": [
+                imports.setdefault((each.module, each.roots, runs(each.sources), runs(each.used)), len(imports))
+                for each in [action.imports]
+                if each
+            ],
             "preloads": [
                 preloads.setdefault((each.steps, each.import_roots, runs(each.inputs)), len(preloads))
                 for each in action.preloads
@@ -73,7 +79,8 @@ def actions_to_json(actions: Sequence[Action], definitions: Sequence[str]) -> di
     ]
     paths = [artifact.exec_path for artifact in numbers]
     sources = [None if artifact.source is None else str(artifact.source) for artifact in numbers]
-    return {"paths": paths, "sources": sources, "preloads": list(preloads), "groups": list(groups), "actions": rows}
+    common = {"preloads": list(preloads), "imports": list(imports), "groups": list(groups)}
+    return {"paths": paths, "sources": sources, **common, "actions": rows}
 
 
 class StoredActions(Sequence[Action]):
@@ -86,6 +93,7 @@ class StoredActions(Sequence[Action]):
         self._sources: list[str | None] = data["sources"]
         self._made: dict[int, Artifact] = {}
         self._preloads = data["preloads"]
+        self._imports = data["imports"]
         self._groups = data["groups"]
 
     def __len__(self) -> int:
@@ -103,7 +111,7 @@ class StoredActions(Sequence[Action]):
             also=tuple(row["also"]),
             resources=Resources(*row["resources"]),
             owner=row["owner"],
-            unused_inputs=next(iter(self._several(row["unused_inputs"])), None),
+            imports=next((self._imports_of(*self._imports[n]) for n in row["imports"]), None),
             preloads=tuple(self._preload(*self._preloads[n]) for n in row["preloads"]),
             keeps_for=self._several(self._groups[row["keeps_for"]]),
         )
@@ -176,6 +184,11 @@ class StoredActions(Sequence[Action]):
 
     def _preload(self, steps: Sequence[str], roots: Sequence[str], runs: Sequence[int]) -> Preload:
         return Preload(tuple(steps), tuple(roots), self._several(runs))
+
+    def _imports_of(
+        self, module: str, roots: Sequence[str], sources: Sequence[int], used: Sequence[int]
+    ) -> Imports:
+        return Imports(module, tuple(roots), self._several(sources), self._several(used))
 
     def _several(self, runs: Sequence[int]) -> tuple[Artifact, ...]:
         return tuple(self._artifact(number) for first, end in _pairs(runs) for number in range(first, end))

@@ -33,6 +33,11 @@ class Layout:
         return self.state / "machine"
 
     @property
+    def imports(self) -> Path:
+        """What sources were found to import."""
+        return self.state / "imports"
+
+    @property
     def staging(self) -> Path:
         """Outputs on their way to their places: on one file system with these, emptied by every build."""
         return self.state / "staging"

@@ -1,8 +1,9 @@
-"""What was found out about this machine, kept from build to build for as long as what it was found from is the same."""
+"""What takes long to find out, kept from build to build for as long as what it was found from is the same."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -19,15 +20,22 @@ def remembered(file: Path | None, found_from: Any, find: Callable[[], Any]) -> A
     if file is None:
         return find()
     key = json.dumps(found_from)
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        data = json.loads(file.read_bytes())
-        if data["found_from"] == key:
-            return data["answer"]
+    with contextlib.suppress(OSError, ValueError):
+        digest, _, text = file.read_text().partition("\n")
+        if digest == _digest(text):
+            data = json.loads(text)
+            if data["found_from"] == key:
+                return data["answer"]
     answer = find()
     if answer is not None:
         with contextlib.suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
             temporary = file.with_name(f".{file.name}-{os.getpid()}")
-            temporary.write_text(json.dumps({"found_from": key, "answer": answer}))
+            text = json.dumps({"found_from": key, "answer": answer})
+            temporary.write_text(f"{_digest(text)}\n{text}")
             os.replace(temporary, file)
     return answer
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

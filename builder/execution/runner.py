@@ -26,6 +26,7 @@ from .layout import Layout
 from .leftovers import Leftovers, find_output, leftovers, refused
 from .outputs import are_there, link_trees_beside, publish
 from .processes import Processes
+from .python_imports import Statement, imported_in_file, reachable
 from .records import Record, read_record, set_stamp, write_record
 from .sandbox import Command, Completed, execute, printed_files, reproduction
 from .toolchains import require
@@ -163,13 +164,14 @@ def _read_inputs(
 
     `sources`, if given, are used as they are known, and what was not known yet is added.
     """
+    sources = {} if sources is None else sources
     try:
         with span("digests", "digest inputs"):
-            inputs = _needed_inputs(machine, action)
-            files = _digest(machine, inputs, {} if sources is None else sources)
+            inputs = _needed_inputs(machine, action, sources)
+            files = _digest(machine, inputs, sources)
     except OSError as error:
         raise ActionFailed(action, f"cannot read its input: {error}") from error
-    return dataclasses.replace(action, inputs=inputs, unused_inputs=None), files
+    return dataclasses.replace(action, inputs=inputs, imports=None), files
 
 
 def _reuse(machine: Machine, action: Action, parts: list[tuple[str, str]]) -> Outcome | None:
@@ -236,12 +238,19 @@ def command_of(
     return Command((*prefix, *argv), environment, files, trees, tuple(visible), outputs, timeout_seconds, log, layers)
 
 
-def _needed_inputs(machine: Machine, action: Action) -> tuple[Artifact, ...]:
-    """The inputs without those that the action's list of unused ones names, and without the list."""
-    if action.unused_inputs is None:
+def _needed_inputs(
+    machine: Machine, action: Action, sources: dict[Artifact, InputFile]
+) -> tuple[Artifact, ...]:
+    """The inputs without the Python sources that the action's imports do not reach."""
+    if action.imports is None:
         return action.inputs
-    unused = set(machine.layout.file(action.unused_inputs).read_text().splitlines())
-    unused.add(action.unused_inputs.exec_path)
+    known = _digest(machine, action.imports.sources, sources)
+    paths = {artifact.exec_path: machine.layout.file(artifact) for artifact in action.imports.sources}
+
+    def imported(exec_path: str) -> list[Statement]:
+        return imported_in_file(paths[exec_path], known[exec_path].digest, machine.layout.imports)
+
+    unused = paths.keys() - reachable(action.imports, imported)
     return tuple(artifact for artifact in action.inputs if artifact.exec_path not in unused)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules_executorch.builder.core.action import Action, Artifact, Preload, Resources, RunSpec
+from rules_executorch.builder.core.action import Action, Artifact, Imports, Preload, Resources, RunSpec
 from rules_executorch.builder.execution.graph_file import (
     StoredActions,
     actions_to_json,
@@ -43,7 +43,7 @@ def _actions(draw: st.DrawFn) -> Action:
         also=tuple(draw(st.sets(st.just("executorch")))),
         resources=Resources(draw(st.integers(1, 4)), draw(st.integers(1, 10**5))),
         owner=draw(_text),
-        unused_inputs=inputs[0] if inputs and draw(st.booleans()) else None,
+        imports=Imports("m", (".",), inputs, inputs[:1]) if inputs and draw(st.booleans()) else None,
         preloads=(Preload(("m:f",), (".",), inputs),) if draw(st.booleans()) else (),
     )
 
@@ -103,7 +103,7 @@ def test_how_to_run_survives_its_file(action: Action, text: str) -> None:
 
 @given(_actions(), _actions())
 def test_definitions_that_differ_have_other_digests(one: Action, two: Action) -> None:
-    # The owner is for messages, resources are for scheduling, and where a source lies is no part of it.
+    # The owner is for messages, resources and preloads are for speed, and where a source lies is no part of it.
     def essence(action: Action) -> Action:
         def bare(artifact: Artifact) -> Artifact:
             return Artifact(artifact.exec_path)
@@ -112,8 +112,9 @@ def test_definitions_that_differ_have_other_digests(one: Action, two: Action) ->
             action,
             owner="",
             resources=Resources(),
+            preloads=(),
             inputs=tuple(map(bare, action.inputs)),
-            unused_inputs=bare(action.unused_inputs) if action.unused_inputs else None,
+            imports=action.imports and Imports("m", (".",), tuple(map(bare, action.inputs)), (bare(action.inputs[0]),)),
         )
 
     same = definition_digest(one, TOOLCHAINS) == definition_digest(two, TOOLCHAINS)

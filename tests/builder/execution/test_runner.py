@@ -12,7 +12,7 @@ import pytest
 
 from rules_executorch.builder.cache.disk import DiskActionCache, DiskStore
 from rules_executorch.builder.cache.file_digests import FileDigests
-from rules_executorch.builder.core.action import Action, Artifact, Toolchain
+from rules_executorch.builder.core.action import Action, Artifact, Imports, Toolchain
 from rules_executorch.builder.execution.isolation import Mode
 from rules_executorch.builder.execution.layout import Layout
 from rules_executorch.builder.execution.processes import Interrupted, Processes
@@ -204,16 +204,18 @@ def test_after_stop_nothing_is_started(machine: Machine) -> None:
         run_action(machine, _shell("echo 1 > w/p/out"))
 
 
-def test_inputs_listed_as_unused_are_neither_seen_nor_in_the_key(machine: Machine) -> None:
-    used, unused = _source(machine, "w/p/used", "1"), _source(machine, "w/p/unused", "2")
-    listing = _source(machine, "w/p/list", "w/p/unused\n")
-    action = _shell("ls w/p > $TMPDIR/names; cat w/p/used $TMPDIR/names > w/p/out", used, unused, listing, unused_inputs=listing)
+def test_sources_that_are_not_imported_are_neither_seen_nor_in_the_key(machine: Machine) -> None:
+    main, other = _source(machine, "w/p/main.py", "#"), _source(machine, "w/p/other.py", "2")
+    wanted = Imports("main", ("w/p",), (main, other))
+    action = _shell("ls w/p > $TMPDIR/names; cat $TMPDIR/names > w/p/out", main, other, imports=wanted)
     run_action(machine, action)
-    assert _read(machine).split() == ["1used"]
-    unused.source.write_text("3")
-    listing.source.write_text("w/p/unused\nw/p/none\n")
+    assert _read(machine).split() == ["main.py"]
+    other.source.write_text("3")
     assert run_action(machine, action).how is How.UP_TO_DATE
-    listing.source.write_text("")
+    main.source.write_text("import other")
+    assert run_action(machine, action).how is How.RAN
+    assert _read(machine).split() == ["main.py", "other.py"]
+    other.source.write_text("4")
     assert run_action(machine, action).how is How.RAN
 
 

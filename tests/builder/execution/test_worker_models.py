@@ -59,8 +59,8 @@ def test_a_model_has_the_same_bytes_with_workers_and_without(tmp_path: Path) -> 
         ]
         assert [result.returncode for result in results] == [0, 0], results
         assert counts(results[0]) == counts(results[1])
-        # The toolchain's zygote, that with the rules' tools, that with the engine, and that with the backend as well.
-        assert len([path for path in workers.iterdir() if path.is_socket()]) == 4
+        # The toolchain's zygote, that with the engine, and that with the backend as well.
+        assert len([path for path in workers.iterdir() if path.is_socket()]) == 3
         assert (workers.glob("*.log").__next__()).read_text() == ""
         assert not (tmp_path / "unused").exists()
         outputs = _outputs(warm)

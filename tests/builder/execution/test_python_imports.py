@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rules_executorch.rules.tools.python_imports import main, reachable
+from rules_executorch.builder.core.action import Artifact, Imports
+from rules_executorch.builder.core.digest import digest_bytes
+from rules_executorch.builder.execution.python_imports import imported_in, imported_in_file, reachable
 
 
-def reached(files: dict[str, str], module: str, roots: tuple[str, ...] = ("r",), used: tuple[str, ...] = ()) -> set[str]:
-    return reachable(module, used, files, roots, {path: text.encode() for path, text in files.items()})
+def reached(files: Mapping[str, str], module: str, roots: tuple[str, ...] = ("r",), used: tuple[str, ...] = ()) -> set[str]:
+    wanted = Imports(module, roots, tuple(map(Artifact, files)), tuple(map(Artifact, used)))
+    return reachable(wanted, lambda path: imported_in(files[path].encode()))
 
 
 def test_imports_are_followed_and_the_rest_is_unused() -> None:
@@ -55,21 +59,33 @@ def test_used_files_count_with_what_they_import() -> None:
     assert reached(files, "a", used=("r/plugin.py",)) == {"r/a.py", "r/plugin.py", "r/b.py"}
 
 
-def test_a_syntax_error_is_left_to_the_one_who_runs_it() -> None:
-    assert reached({"r/a.py": "import b\n)", "r/b.py": ""}, "a") == {"r/a.py"}
+@pytest.mark.parametrize("text", ["import b\n)", "import b\n\0", "import b\nx = " + "-" * 200_000, "import b\n" + "(" * 200_000])
+def test_what_python_cannot_parse_is_left_to_the_one_who_runs_it(text: str) -> None:
+    assert reached({"r/a.py": text, "r/b.py": ""}, "a") == {"r/a.py"}
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read(source: bytes) -> None:
+    assert isinstance(imported_in(source), list)
 
 
 def test_cycles_end() -> None:
     assert reached({"r/a.py": "import b", "r/b.py": "import a"}, "a") == {"r/a.py", "r/b.py"}
 
 
-def test_the_unused_are_listed_one_per_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, text in {"a": "import b", "b": "", "d": "", "c": ""}.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    assert main("--unused=a=out", "--unused=b=other", "--root=.", "a.py", "b.py", "d.py", "c.py") == 0
-    assert (tmp_path / "out").read_text() == "c.py\nd.py\n"
-    assert (tmp_path / "other").read_text() == "a.py\nc.py\nd.py\n"
+def test_a_file_is_read_once_for_each_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, memory = tmp_path / "a.py", tmp_path / "memory"
+    file.write_text("import b")
+    digest = digest_bytes(b"import b")
+    assert imported_in_file(file, digest, memory) == [["b", 0, []]]
+    imported_in_file.cache_clear()
+    with monkeypatch.context() as context:
+        context.delattr(Path, "read_bytes")
+        assert imported_in_file(file, digest, memory) == [["b", 0, []]]
+    file.write_text("import c")
+    assert imported_in_file(file, digest_bytes(b"import c"), memory) == [["c", 0, []]]
+    with pytest.raises(OSError, match="changed while it was read"):
+        imported_in_file(file, digest_bytes(b"import d"), memory)
 
 
 MODULES = ["a", "b", "p", "p.m", "p.n", "p.q", "p.q.x", "n"]
@@ -88,14 +104,14 @@ statements = st.lists(
 @given(st.fixed_dictionaries({module: statements for module in MODULES}))
 def test_whatever_python_imports_is_reached(tmp_path_factory: pytest.TempPathFactory, program: dict[str, list[str]]) -> None:
     root = tmp_path_factory.mktemp("program")
-    files: dict[str, bytes] = {}
+    files: dict[str, str] = {}
     for module, lines in program.items():
         package = any(other.startswith(module + ".") for other in MODULES)
         path = module.replace(".", "/") + ("/__init__.py" if package else ".py")
         text = "def __getattr__(name): return 1\n" * (not package) + "".join(f"try:\n    {x}\nexcept ImportError: pass\n" for x in lines)
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
-        files[path] = text.encode()
+        files[path] = text
     script = (
         "import sys; sys.path[:0] = [sys.argv[1]]; import a\n"
         "print('\\n'.join(m.__file__ for m in sys.modules.values() if (getattr(m, '__file__', '') or '').startswith(sys.argv[1])))"
@@ -103,4 +119,4 @@ def test_whatever_python_imports_is_reached(tmp_path_factory: pytest.TempPathFac
     command = [sys.executable, "-I", "-S", "-c", script, str(root)]
     output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     imported = {Path(line).relative_to(root).as_posix() for line in output.splitlines()}
-    assert imported <= reachable("a", (), files, (".",), files)
+    assert imported <= reached(files, "a", (".",))
