@@ -15,6 +15,9 @@ from rules_executorch.lowering.command.frames import call_with_room
 def leaf():
     return 1
 
+# Larger than a frame of loop_at, so that at some depth the one fits and the other does not.
+leaf.__code__ = leaf.__code__.replace(co_stacksize=100)
+
 def loop_at(depth):
     if depth:
         return loop_at(depth - 1)
