@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 
 from ..errors import LoweringError
 from ..files import replacing
-from ..interchange import load_program
+from ..interchange import open_program
 from ..model import Model
 from ..recipe import ExportRecipe, ExportSession
 from ..result_cache import FolderCache, caching
@@ -72,7 +72,7 @@ def _source(config: LowerConfig, recipe: ExportRecipe) -> dict[str, Model] | dic
     if recipe.starts_with_model:
         return _models(config)
     weights = [config.weights] if config.weights else []
-    return {name: load_program(method.graph, [method.constants, *weights]) for name, method in config.methods.items()}
+    return {name: open_program(method.graph, [method.constants, *weights]) for name, method in config.methods.items()}
 
 
 def _origins(

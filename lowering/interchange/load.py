@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,55 @@ def load_program(
         InvalidFileError: a file is not what it should be; one line that names the file.
         LoweringError: a tensor is in none of the files, or has another shape or dtype there.
     """
+    program = open_program(graph_path, tensor_paths)
+    assert program.graph is not None  # which decodes it
+    return program
+
+
+def open_program(
+    graph_path: str | os.PathLike[str], tensor_paths: Sequence[str | os.PathLike[str]]
+) -> ExportedProgram:
+    """What `load_program` gives, with its tensors; the rest is decoded when it is first asked for.
+
+    Until then the program costs next to nothing, and what is known by its tensors needs no more.
+
+    Raises:
+        InvalidFileError: as load_program; of a malformed graph when that is decoded.
+        LoweringError: as load_program.
+    """
     path = Path(graph_path)
     document = _read_document(path)
     files = TensorFiles(tensor_paths)
+    with _errors_name(path):
+        tensors = resolve(specs_of(document), files)
+        return _Undecoded(path, document, tensors)
+
+
+class _Undecoded(ExportedProgram):
+    """A program with its tensors, which becomes a whole ExportedProgram when something else of it is asked for."""
+
+    def __init__(self, path: Path, document: dict[str, Any], tensors: dict[str, torch.Tensor]):
+        self._state_dict, self._constants = _split(decode_signature(document["signature"]), tensors)
+        self._rest = (path, document, tensors)
+
+    def __getattr__(self, name: str) -> Any:
+        """Python asks this for what is not there yet."""
+        if name.startswith("__"):  # what copying and pickling look for
+            raise AttributeError(name)
+        path, document, tensors = self._rest
+        with _errors_name(path):
+            decoded = decode_program(document, tensors)
+        vars(self).clear()
+        vars(self).update(vars(decoded))
+        self.__class__ = ExportedProgram
+        return getattr(self, name)
+
+
+@contextmanager
+def _errors_name(path: Path) -> Iterator[None]:
+    """Errors of malformed contents as InvalidFileError with the file's name."""
     try:
-        return decode_program(document, resolve(specs_of(document), files))
+        yield
     except LoweringError:
         raise
     except InvalidFileError as error:

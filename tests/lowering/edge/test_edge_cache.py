@@ -10,7 +10,7 @@ import pytest
 import torch
 from rules_executorch.lowering.command.main import main
 from rules_executorch.lowering.edge import edge_cache
-from rules_executorch.lowering.interchange import save_program
+from rules_executorch.lowering.interchange import load, save_program
 from safetensors.torch import save_file
 
 from support import zoo
@@ -114,6 +114,19 @@ def test_after_an_edit_only_its_method_is_made_again(workspace: Workspace, made:
     workspace.export("two", scaled(4.0))
     assert workspace.lower() == workspace.lower(keep=False)
     assert made.since_last_asked() == 1
+
+
+def test_what_is_kept_of_a_method_is_found_without_its_exported_graph(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.export("forward", scaled(2.0))
+    before = workspace.lower()
+
+    def decode(document: object, tensors: object) -> None:
+        raise AssertionError("the exported graph is decoded")
+
+    monkeypatch.setattr(load, "decode_program", decode)
+    assert workspace.lower() == before
 
 
 def test_other_weights_are_folded_anew(workspace: Workspace, made: Made) -> None:
