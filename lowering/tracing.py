@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.utils._sympy.numbers import int_oo
 
 from .errors import LoweringError, did_you_mean
@@ -58,7 +59,8 @@ def trace(
 ) -> ExportedProgram:
     """torch.export.export, with errors that say what to do, and no dimension without a bound."""
     try:
-        with warnings.catch_warnings():
+        # Of the graph modules that tracing makes on its way, few are ever called.
+        with warnings.catch_warnings(), _use_lazy_graph_module(True):
             # Recurrent layers list their weights anew whenever these are replaced: no state of the model's.
             warnings.filterwarnings("ignore", r"The tensor attributes? (self\.\S*_flat_weights\[\d+\],? )+w")
             program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
