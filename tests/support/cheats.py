@@ -47,6 +47,7 @@ FILES = (
     _shell("reads through a link to a folder", "ln -s {ws} w/l; cat w/l/p/secret.txt; echo CHEATED", *_ALL_CAUGHT),
     _shell("reads through /proc/self/root", "cat /proc/self/root{secret}; echo CHEATED", *_ALL_CAUGHT),
     _shell("reads through /proc/1/root", "cat /proc/1/root{secret}; echo CHEATED", *_ALL_CAUGHT),
+    _shell("reads what process 1 has open", "cat /proc/1/fd/0; echo CHEATED", *_ALL_CAUGHT),
     _shell("reads through /proc/PID/cwd of its parent", "cat /proc/$PPID/cwd/sandbox.json; echo CHEATED", *_ALL_CAUGHT),
     _shell("makes a hard link to an undeclared file", "ln {secret} w/l; cat w/l; echo CHEATED", CAUGHT, CAUGHT, OPEN),
     _shell("asks whether an undeclared file exists", "[ -e {secret} ] && echo CHEATED", HARMLESS, OPEN, OPEN),
