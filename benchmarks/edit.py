@@ -8,7 +8,7 @@ In one run, in turn, each time after another edit:
 - script: a Python script that exports and lowers both methods with this project's engine, from a cold start.
 - ExecuTorch: the same script with ExecuTorch's own engine (without a delegate, since the example's is ours).
 
-Seconds of wall-clock time, and of processor time of all processes concerned, workers included; medians.
+Seconds of wall-clock time; medians.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ import argparse
 import contextlib
 import os
 import re
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -70,8 +68,8 @@ def main() -> None:
     print_table(table, markdown=options.markdown)
 
 
-def measure(folder: Path, repeat: int, only: list[str] | None = None) -> dict[str, tuple[float, float]]:
-    """Seconds of wall-clock and of processor time, by what was done after an edit."""
+def measure(folder: Path, repeat: int, only: list[str] | None = None) -> dict[str, float]:
+    """Seconds, by what was done after an edit."""
     workspace = folder / "workspace"
     shutil.copytree(CHECKOUT / "examples", workspace, ignore=shutil.ignore_patterns("build-out", "__pycache__"))
     rules = workspace / "WORKSPACE"
@@ -93,15 +91,17 @@ def measure(folder: Path, repeat: int, only: list[str] | None = None) -> dict[st
     if only is not None:
         commands = {name: command for name, command in commands.items() if name in (*only, "script")}
 
-    def run(name: str) -> tuple[float, float]:
-        return timed(lambda: call(commands[name], workspace, environment), folder)
+    def run(name: str) -> float:
+        start = time.perf_counter()
+        call(commands[name], workspace, environment)
+        return time.perf_counter() - start
 
     try:
         # The first build starts the workers; all scripts are compiled, and their libraries read from disk.
         for number, name in enumerate(commands):
             edit(workspace, number)
             run(name)
-        times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+        times: dict[str, list[float]] = {name: [] for name in commands}
         for number in range(repeat):
             for position, name in enumerate(commands):
                 if name != "build, nothing changed":
@@ -109,7 +109,7 @@ def measure(folder: Path, repeat: int, only: list[str] | None = None) -> dict[st
                 times[name].append(run(name))
     finally:
         end_workers(folder)
-    return {name: tuple(map(statistics.median, zip(*taken))) for name, taken in times.items()}  # type: ignore[misc]
+    return {name: statistics.median(taken) for name, taken in times.items()}
 
 
 def edit(workspace: Path, number: int) -> None:
@@ -124,23 +124,6 @@ def call(command: list[str], folder: Path, environment: dict[str, str]) -> None:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1800)
     if done.returncode != 0:
         raise RuntimeError(f"{command} failed:\n{done.stdout}{done.stderr}")
-
-
-def timed(action: Callable[[], None], folder: Path) -> tuple[float, float]:
-    """Seconds of wall-clock time, and of processor time of this process's children and of the workers."""
-    processor, start = processor_seconds(folder), time.perf_counter()
-    action()
-    return time.perf_counter() - start, processor_seconds(folder) - processor
-
-
-def processor_seconds(folder: Path) -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    total = used.ru_utime + used.ru_stime
-    for process in workers(folder):
-        # Of the process itself and of the children that it has waited for: user, system, user, system.
-        fields = (process / "stat").read_text().rpartition(")")[2].split()[11:15]
-        total += sum(map(int, fields)) / os.sysconf("SC_CLK_TCK")
-    return total
 
 
 def workers(folder: Path) -> list[Path]:
@@ -160,11 +143,11 @@ def end_workers(folder: Path) -> None:
             os.kill(int(process.name), 9)
 
 
-def print_table(table: dict[str, tuple[float, float]], *, markdown: bool) -> None:
-    rows = [("after an edit of `decode`", "seconds", "of the script's", "processor seconds", "of the script's")]
-    whole = table["script"]
-    for name, (wall, processor) in table.items():
-        rows.append((name, f"{wall:.2f}", f"{wall / whole[0]:.0%}", f"{processor:.2f}", f"{processor / whole[1]:.0%}"))
+def print_table(table: dict[str, float], *, markdown: bool) -> None:
+    rows = [("after an edit of `decode`", "seconds", "of the script's", "of ExecuTorch's")]
+    for name, seconds in table.items():
+        shares = [f"{seconds / table[whole]:.0%}" if whole in table else "" for whole in ("script", "ExecuTorch")]
+        rows.append((name, f"{seconds:.2f}", *shares))
     for position, row in enumerate(rows):
         if markdown:
             print("| " + " | ".join(row) + " |")

@@ -60,8 +60,8 @@ class Resources:
 class Preload:
     """Code that many Python actions begin by importing, and that a worker may have imported once for all of them.
 
-    `steps` are "module", which is imported, or "module:function", which is then called without arguments;
-    they depend on nothing but the toolchain, `inputs`, which are inputs of the action as well, and the
+    `steps` are "module", which is imported, or "module:function", which is then called without arguments, once or
+    several times; they depend on nothing but the toolchain, `inputs`, which are inputs of the action as well, and the
     preloads before this one. `import_roots` are folders of the execution root from which they are imported.
     """
 

@@ -10,10 +10,11 @@ import contextlib
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -24,12 +25,18 @@ from . import fresh_process, linux, namespaces, preloading, sandbox_main
 _MEMORY_SHARE = 0.9
 
 
+# How long one waits until it is taken for idle.
+_PATIENCE_SECONDS = 1.0
+
+
 @dataclass(frozen=True)
 class Preloaded:
-    """What layers have imported: `modules`, from copies in `folders`."""
+    """What layers' `steps` have imported: `modules`, from copies in `folders`. `files` are the toolchain's."""
 
+    steps: Sequence[str]
     modules: Sequence[ModuleType]
     folders: Sequence[str]
+    files: Container[str]
 
 
 @dataclass(frozen=True)
@@ -71,11 +78,15 @@ class Spare:
         """Have it run the action of the file `request`; whether it can. Then it is as any action's process."""
         fits = spec["mode"] == "namespaces" and self.seen == _seen(spec)
         with self.channel:
-            if fits and not os.waitpid(self.forked.process, os.WNOHANG)[0]:
+            if fits and not self._has_ended():
                 with contextlib.suppress(OSError):
                     socket.send_fds(self.channel, [b"!"], [request, stdout, stderr])
                     return True
         return False
+
+    def _has_ended(self) -> bool:
+        reported = select.select([self.forked.report], [], [], 0)[0]
+        return bool(reported or os.waitpid(self.forked.process, os.WNOHANG)[0])
 
     def end(self) -> None:
         """End one that cannot be used."""
@@ -108,8 +119,13 @@ def prepare(preloaded: Preloaded, spec: dict) -> Spare | None:
 
 
 def _wait(preloaded: Preloaded, channel: socket.socket) -> sandbox_main.Task:
-    """Wait for an action; the process ends if there will be none."""
+    """Wait for an action; the process ends if there will be none.
+
+    With time to spare, it takes the layers' steps once more, so that the action finds its memory as if it had run before.
+    """
     preloading.move_modules(preloaded.modules, preloaded.folders, namespaces.ROOT)
+    if not select.select([channel], [], [], _PATIENCE_SECONDS)[0]:
+        preloading.repeat_steps(preloaded.steps, preloaded.files)
     _, descriptors, _, _ = socket.recv_fds(channel, 1, 3)
     if len(descriptors) != 3:
         os._exit(0)

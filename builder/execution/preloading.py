@@ -17,7 +17,7 @@ import os
 import sys
 import types
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from . import python_launcher
 from .namespaces import ROOT
@@ -55,13 +55,33 @@ def preload_layer(layer: dict, folder: str, site_packages: Sequence[str]) -> Non
                 getattr(module, function)()
 
 
-def forget_traces() -> None:
-    """Remove what imports leave behind that a new process would not have, or that would cost each action time."""
+def repeat_steps(steps: Iterable[str], files: Container[str]) -> None:
+    """Call the functions among the steps that this process has taken, again; `files` as for forget_traces.
+
+    What they write to is shared with the processes that this one was forked from: now it has copies, which takes
+    longer than all else that the functions do.
+
+    Raises:
+        Exception: whatever they raise.
+    """
+    for step in steps:
+        name, _, function = step.partition(":")
+        if function:
+            getattr(sys.modules[name], function)()
+    forget_traces(files)
+
+
+def forget_traces(files: Container[str]) -> None:
+    """Remove what imports leave behind that a new process would not have, or that would cost each action time.
+
+    `files` are the toolchain's, which somebody sees to it that they do not change.
+    """
     for module in list(sys.modules.values()):
         # Otherwise a warning that was given here would not be given in an action.
         if isinstance(module, types.ModuleType):
             vars(module).pop("__warningregistry__", None)
-    linecache.clearcache()
+    for name in [name for name in linecache.cache if name not in files]:
+        del linecache.cache[name]
     # At its end an action does what it has itself registered; of the rest, only what matters to it.
     atexit._clear()
     for name, function in (("logging", "shutdown"), ("multiprocessing.util", "_exit_function")):

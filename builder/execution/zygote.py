@@ -43,7 +43,7 @@ _KEPT_LAYERS = 4
 
 @dataclass
 class Zygote:
-    """What one zygote knows. Its layers' `modules` were imported from `folders`; `files` are the toolchain's.
+    """What one zygote knows. Its layers' `steps` imported `modules` from `folders`; `files` are the toolchain's.
 
     `asked` has the connections of which a request is awaited, `running` those of actions by the descriptor
     at which they report their end; `layers` are the processes of further zygotes, oldest first. It `is_compact` once
@@ -55,6 +55,7 @@ class Zygote:
     idle_seconds: float
     site_packages: list[str]
     folders: list[str] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
     modules: list[ModuleType] = field(default_factory=list)
     files: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     asked: dict[int, socket.socket] = field(default_factory=dict)
@@ -110,7 +111,7 @@ def _settle(zygote: Zygote) -> None:
     """Make what is loaded cheap to share. Ends the process if forking it were not safe."""
     if (threads := len(os.listdir("/proc/self/task"))) != 1:
         sys.exit(f"{threads} threads: a process forked from this one might hang")
-    preloading.forget_traces()
+    preloading.forget_traces(zygote.files)
     zygote.modules = preloading.modules_below(zygote.folders)
     gc.collect()
     gc.freeze()
@@ -168,7 +169,7 @@ def _start_action(zygote: Zygote, request: dict, descriptors: list[int], connect
         linux.collapse_memory()
         zygote.is_compact = True
     spec, streams = request["spec"], (descriptors[1], descriptors[-1])
-    preloaded = forked.Preloaded(zygote.modules, zygote.folders)
+    preloaded = forked.Preloaded(zygote.steps, zygote.modules, zygote.folders, zygote.files)
     spare, zygote.spare = zygote.spare, None
     if spare and spare.give(spec, descriptors[0], *streams):
         started = spare.forked
@@ -245,6 +246,7 @@ def _be_layer(zygote: Zygote, request: dict, listener: socket.socket) -> None:
     try:
         layer = Zygote(listener, request["path"], zygote.idle_seconds, zygote.site_packages)
         layer.folders = [*zygote.folders, folder]
+        layer.steps = [*zygote.steps, *request["layer"]["steps"]]
         began = time.time_ns()
         gc.disable()
         preloading.preload_layer(request["layer"], folder, zygote.site_packages)

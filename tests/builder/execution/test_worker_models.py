@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,11 @@ def test_a_model_has_the_same_bytes_with_workers_and_without(tmp_path: Path) -> 
         outputs = _outputs(warm)
         assert {"m.pte", "m.report.json"} <= outputs.keys()
         assert outputs == _outputs(cold)
+        # By now, the processes that wait have taken the small model to a program once more.
+        time.sleep(3)
+        (warm / "net.py").write_text(f"{MODEL}# edited\n")
+        assert counts(build(warm, "//:m", XDG_RUNTIME_DIR=str(tmp_path / "run")))[0] == 1
+        assert outputs == _outputs(warm)
     finally:
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):

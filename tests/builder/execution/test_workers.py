@@ -312,6 +312,27 @@ def test_a_step_may_call_a_function(bench: Bench) -> None:
     assert bench.warm(steps=("warm:up",))[1] == "[1]\n"
 
 
+def test_a_process_that_waits_takes_the_steps_once_more(bench: Bench) -> None:
+    if bench.mode is not Mode.NAMESPACES:
+        pytest.skip("none waits")
+    bench.write(warm="calls = []\ndef up(): calls.append(1)\n", tool="import warm; print(len(warm.calls))")
+    assert bench.warm(steps=("warm:up",))[1] == "1\n"
+
+    def repeated() -> bool:
+        time.sleep(1.2)
+        return bench.warm(steps=("warm:up",))[1] == "2\n"
+
+    _until(repeated)
+
+
+def test_a_step_that_fails_the_second_time_costs_the_process_that_waited(bench: Bench) -> None:
+    warm = "import os\nPID = os.getpid()\ncalls = []\ndef up():\n    calls.append(1)\n    assert len(calls) < 2\n"
+    bench.write(warm=warm, tool="import os, warm; print(len(warm.calls), warm.PID != os.getpid())")
+    assert bench.warm(steps=("warm:up",)) == (0, "1 True\n", "")
+    time.sleep(2)
+    assert bench.warm(steps=("warm:up",)) == (0, "1 True\n", "")
+
+
 def test_an_edited_layer_is_another_zygote(bench: Bench) -> None:
     bench.write(tool=_WHERE)
     first = json.loads(bench.warm()[1])
