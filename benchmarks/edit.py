@@ -2,7 +2,7 @@
 
     python benchmarks/edit.py [--repeat 5] [--markdown]
 
-In one run, in turn, each time after another edit:
+In one run, in turn, each time after another edit and two seconds of rest:
 
 - build: the command `build`, with warm workers. Its null build, and a build --noworkers, for comparison.
 - script: a Python script that exports and lowers both methods with this project's engine, from a cold start.
@@ -30,6 +30,8 @@ from measure import versions  # noqa: E402
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 TARGET = "//models:encoder_decoder"
+
+_REST_SECONDS = 2.0
 
 SCRIPT = """
 import sys
@@ -92,6 +94,8 @@ def measure(folder: Path, repeat: int, only: list[str] | None = None) -> dict[st
         commands = {name: command for name, command in commands.items() if name in (*only, "script")}
 
     def run(name: str) -> float:
+        # Edits come to a machine that waits, not to one that has just run another of these commands.
+        time.sleep(_REST_SECONDS)
         start = time.perf_counter()
         call(commands[name], workspace, environment)
         return time.perf_counter() - start
