@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rules_executorch.builder.analysis.context import RuleContext
 from rules_executorch.builder.analysis.providers import DefaultInfo, Provider
@@ -30,10 +30,7 @@ def _model(ctx: RuleContext) -> Sequence[Provider]:
     (weights,) = ctx.attr.weights.files if ctx.attr.weights else (None,)
 
     names = _checkpoint_names(ctx, weights) if weights else None
-    imports = {
-        module: _imports(ctx, module, python)
-        for module in dict.fromkeys(factory.partition(":")[0] for factory in factory_of.values())
-    }
+    imports = _imports(ctx, [factory.partition(":")[0] for factory in factory_of.values()], python)
     exported = {
         method: _export(ctx, method, factory, python, imports[factory.partition(":")[0]], names)
         for method, factory in factory_of.items()
@@ -89,18 +86,19 @@ def _checkpoint_names(ctx: RuleContext, weights: Artifact) -> Artifact:
     return names
 
 
-def _imports(ctx: RuleContext, module: str, python: PyInfo) -> Imports:
-    """What an export needs of the sources in `python`, whose factory is in `module`.
+def _imports(ctx: RuleContext, modules: Iterable[str], python: PyInfo) -> dict[str, Imports]:
+    """What exports need of the sources in `python`, by the module that their factory is in.
 
     So changing one method's code does not export another whose factory is in a module that does not import it.
     """
     # The engine imports parts of itself by computed names, so that all of it is needed.
     engine = set(ctx.attr._lowering.provider(PyInfo).sources.to_list())
-    sources = [source for source in python.sources.to_list() if source not in engine]
+    sources = tuple(source for source in python.sources.to_list() if source not in engine)
     # Declared as data, a source is used, however it is imported.
     data = set(python.data.to_list())
+    used = tuple(source for source in sources if source in data)
     roots = tuple(dict.fromkeys(import_roots(python)))
-    return Imports(module, roots, tuple(sources), tuple(source for source in sources if source in data))
+    return {module: Imports(module, roots, sources, used) for module in modules}
 
 
 def _export(
